@@ -51,9 +51,9 @@ programs:
 
 
 def summary(module: str) -> str:
-    """Return the first line of a module's docstring, without importing the module, which may need missing packages.
+    """Return the first line of a module's docstring.
 
-    The docstring of a package's ``__main__`` describes the program.
+    The module is not imported, because it may need packages that are not installed.
     """
     path = HERE.joinpath(*module.split(".")).with_suffix(".py")
     return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()[0]

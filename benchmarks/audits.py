@@ -30,7 +30,8 @@ N_RESAMPLES = 39  # The smallest possible p-values are 1/40 and 2/40, so the tes
 def coverage(tables: tuple[str, ...] = TABLES, runs: int = N_RUNS) -> Iterator[Row]:
     """Coverage of the interval of `audited_class_prior` with 200 random audits, on real tables.
 
-    The model is wrong: the class is not a logistic function of the attributes. Both of its parts use all attributes.
+    The model is wrong: the class is not a logistic function of the attributes. Class model and propensity model use all
+    attributes.
     """
     for name in tables:
         X, y, _ = load(name)
@@ -90,7 +91,7 @@ def draw(seed: int, n_looks: int, spread: float = 0.0) -> tuple[np.ndarray, np.n
 
 
 def plan(runs: int = N_RUNS) -> Iterator[Row]:
-    """Share of plans, made after 50 audits, whose expected width is within 25% of the width after 200 more audits."""
+    """Share of plans, made after 50 audits, that predict the interval width after 200 more audits to within 25%."""
     ratios = np.array([_planned(seed) for seed in range(runs)])
     within = np.abs(ratios - 1.0) <= 0.25
     yield {
@@ -119,7 +120,7 @@ def _planned(seed: int) -> tuple[float, float]:
 
 
 def goodness(runs: int = N_RUNS) -> Iterator[Row]:
-    """Power of the goodness-of-fit test against unobserved differences (sd 1), and its size, with three looks."""
+    """Power (against unobserved differences of standard deviation 1) and size of goodness_of_fit, with three looks."""
     for spread in (1.0, 0.0):
         found = [_tested(seed, spread) for seed in range(runs)]
         yield {

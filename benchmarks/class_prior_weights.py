@@ -1,14 +1,14 @@
-"""Prior weights of the class prior for fits with few labels.
+"""Comparison of prior weights on the grid of class priors, for fits with few labels.
 
 Data: samples of the fifteen tables of `few_labels`, with class priors from 0.05 to 0.8. Three mechanisms label the
-positives, with mean frequencies from 0.05 to 0.7.
+positives, with label frequencies from 0.05 to 0.7.
 Time: about an hour for one split on 2 cores. Results that are already stored are not measured again.
 
 With few labels the likelihood is nearly flat in the class prior, so the estimate depends on the prior weight. A
 logistic model is fitted without named propensity attributes. Its likelihood on the grid of class priors is then
 combined with several weights, for several slopes. A slope is the coefficient of the class logit in the logit of the
 propensity. A weight is c^a (1-c)^b for the label frequency c, times the step of the logarithm of the class prior. If a
-and b + 1 are positive, this is a Beta distribution of c with these parameters.
+and b + 1 are positive, this is a Beta distribution of c with the parameters a and b + 1.
 """
 
 from __future__ import annotations
@@ -220,7 +220,9 @@ def table(splits: list[int], record: bool) -> None:
 
 def main(arguments: list[str]) -> None:
     parser = command_parser(NAME, __doc__)
-    parser.add_argument("--splits", type=split_range, default=[100], help="such as 100-101 (default: 100)")
+    parser.add_argument(
+        "--splits", type=split_range, default=[100], help="splits to measure, such as 100-101 (default: 100)"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="number of processes, each with one thread")
     add_record_option(parser)
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Speed, memory, growth and accuracy of the learning system, mostly of SAREMClassifier.
+"""Speed, memory and accuracy, mostly of SAREMClassifier, and the growth of its time with the number of rows.
 
 Data: the eight datasets of the paper by Bekker, Robberechts and Davis (2019), from ../shared/data or the folder in the
 environment variable SCARLESS_DATA, with the paper's labelling protocol; and simulated tables.
@@ -114,7 +114,7 @@ def speed(names: tuple[str, ...] = ("splice", "adult", "covtype")) -> Iterator[R
 
 
 def iterations_of_earlier_run(name: str, coding: str) -> tuple[int, float] | None:
-    """Return the number of EM iterations that an earlier run counted. It does not depend on the machine."""
+    """Return the number of EM iterations that an earlier run counted. The number does not depend on the machine."""
     found = [
         row
         for row in read_rows("core")
@@ -131,7 +131,7 @@ def recoded(data: PaperSetting, coding: str) -> PaperSetting:
 
 
 def supervised() -> Iterator[Row]:
-    """Time of `SAREMClassifier`, compared with supervised logistic regression on the same X, by the faster solver."""
+    """Time of `SAREMClassifier`, divided by that of supervised logistic regression on the same X (faster solver)."""
     for name, X, y, s, columns in supervised_tables():
         models: dict[str, tuple[Any, Any]] = {
             "ours": (SAREMClassifier(propensity_attributes=columns), s),
@@ -306,7 +306,7 @@ def dropped_rows(X: np.ndarray, s: np.ndarray, e: np.ndarray, X_test: np.ndarray
 
 
 def refit(names: tuple[str, ...] = ("breastcancer", "imagesegmentation", "splice", "mushroom")) -> Iterator[Row]:
-    """Test error without a final refit, with a convex one, and with one that drops rows of negative weight."""
+    """Test error without a final refit, with a convex refit, and with a refit that drops rows of negative weight."""
     for name in names:
         errors: dict[str, list[float]] = {"without": [], "convex": [], "dropped": []}
         for seed in range(10):

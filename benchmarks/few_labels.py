@@ -275,13 +275,16 @@ def main(arguments: list[str]) -> None:
     parser = command_parser(NAME, __doc__)
     parser.add_argument("command", choices=("run", "table"), help="run: measure; table: print the scores")
     parser.add_argument(
-        "--splits", type=split_range, default=split_range("0-19"), help="such as 100-104 (default: 0-19)"
+        "--splits",
+        type=split_range,
+        default=split_range("0-19"),
+        help="splits to measure or print, such as 100-104 (default: 0-19)",
     )
     parser.add_argument(
         "--methods",
         type=lambda text: text.split(";"),
         default=list(METHODS),
-        help=f"separated by semicolons: {'; '.join(METHODS)} (default: all)",
+        help=f"methods, separated by semicolons: {'; '.join(METHODS)} (default: all)",
     )
     parser.add_argument("--jobs", type=int, default=2, help="number of processes, each with one thread")
     add_record_option(parser)

@@ -3,8 +3,8 @@
 Data: simulated tables of 5,000 rows; class and labelling depend on the same ten attributes.
 Time: about an hour. Results that are already stored are not measured again.
 
-Each line has 60 runs with fixed seeds. The class prior is compared with the class prior of the population, and f with
-the true probabilities. K is the number of looks.
+Each line of the results is for 60 runs with fixed seeds. The class prior is compared with the class prior of the
+population, and f with the true probabilities. K is the number of looks.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Time: a few minutes.
 
 A small experiment runs in a separate process with two workers. Its main process is killed without warning, at random
 moments: while it starts, while it computes, or while it writes records. The same command is then started again, and
-after the last kill it may finish. Its records must be the same bytes as those of an undisturbed run, and no process of
+after the last kill it may finish. Its records must equal those of an undisturbed run byte for byte, and no process of
 the killed runs may be left over.
 """
 
@@ -24,8 +24,9 @@ from scarless.experiments.methods import METHODS
 from scarless.experiments.store import RECORDS
 
 ROOT = Path(__file__).parents[1]
-MAX_SECONDS_TO_KILL = 6.0  # Some runs are killed after a random time of at most so many seconds.
-MAX_BYTES_TO_KILL = 6000  # Other runs are killed after they wrote so many bytes at most, about the records of one cell.
+MAX_SECONDS_TO_KILL = 6.0  # Some runs are killed after a random time, at most this many seconds.
+# Other runs are killed after they have written a random number of bytes, at most about the records of a cell.
+MAX_BYTES_TO_KILL = 6000
 ORPHAN_SECONDS = 30.0  # Time for workers to notice that their parent was killed.
 
 

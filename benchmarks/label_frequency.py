@@ -1,4 +1,4 @@
-"""Accuracy of the label-frequency estimators under SCAR, and their speed against simple implementations.
+"""Accuracy of the label-frequency estimators under SCAR, and their speed compared with simple implementations.
 
 Data: the paper's eight datasets, from ../shared/data or the folder in the environment variable SCARLESS_DATA. Labels
 are drawn completely at random. The methods see attributes and labels; the classes are used to measure the error only.
@@ -99,7 +99,7 @@ def accuracy(names: tuple[str, ...] = tuple(SOURCES)) -> Iterator[Row]:
 
 
 def kernel_mean(names: tuple[str, ...] = ("mushroom",)) -> Iterator[Row]:
-    """Time of KM2 against an interior-point solution of the original formulation, with 2,000 unlabelled rows."""
+    """Time of KM2 compared with an interior-point solver of the original formulation, with 2,000 unlabelled rows."""
     for name in names:
         X, _, s = scar_sample(name, 0.5, 0, max_rows=None)
         n = int(np.searchsorted(np.cumsum(1 - s), 2000)) + 1
@@ -111,7 +111,7 @@ def kernel_mean(names: tuple[str, ...] = ("mushroom",)) -> Iterator[Row]:
         for precision in (0.04, 0.01):
             slow = InteriorPointKM2(scaled[s == 0], scaled[s == 1], precision)
             slow_seconds, slow_share = timed(slow.share)
-            # Our time is measured before and after the opponent's, because other work may slow the machine down once.
+            # Our time is measured before and after the other solver's, in case other work slows the machine down.
             seconds = min(seconds, share_and_seconds()[0])
             yield {
                 "part": "kernel_mean",
@@ -146,7 +146,7 @@ def size_of_one_fit() -> None:
 
 
 def tice(names: tuple[str, ...] = ("adult",)) -> Iterator[Row]:
-    """Time of TIcE against a plain Python version with the same folds."""
+    """Time of TIcE compared with a plain Python version with the same folds."""
     for name in names:
         X, y, s = scar_sample(name, 0.5, 0, max_rows=None)
         order = canonical_order(X, s)

@@ -187,7 +187,7 @@ def weta_observer_day() -> Example:
 
 
 def weta_presence() -> Example:
-    """The same model as PRESENCE codes and prints it, with standard errors."""
+    """The same model in the coding of PRESENCE, which also printed standard errors."""
     lines = estimates(
         "f intercept 0.023993 0.459659/4",
         "f browsed 1.169320 0.741299/4",

@@ -6,8 +6,8 @@ page agrees with both. Takes less than a second.
 The template contains these placeholders:
 
   {{table BENCHMARK.TABLE | case: HEAD | NAME: HEAD | ... | goal}}
-      A table with one line for each record. NAME is the name of a value; OTHER TABLE/NAME takes the value of another
-      table of the same benchmark. "only: PATTERN" and "but: PATTERN" choose cases, with * as in file names.
+      A table with one line for each record. NAME is the name of a value; OTHER TABLE/NAME is a value of another table
+      of the same benchmark. "only: PATTERN" and "but: PATTERN" choose cases, with * as in file names.
   {{BENCHMARK.TABLE[CASE].NAME}}
       One value; the name "goal" gives the goal.
   {{lowest BENCHMARK.TABLE[PATTERN].PATTERN}}, {{highest ...}}
@@ -79,7 +79,7 @@ class Results:
         return found
 
     def _markdown(self, text: str) -> str:
-        """Return a table."""
+        """Return a table as lines of Markdown."""
         place, *columns = [part.strip() for part in text.split("|")]
         benchmark, _, table = place.partition(".")
         pairs = [(name, head or name) for name, _, head in (column.partition(": ") for column in columns)]

@@ -150,7 +150,7 @@ def paper_em(
         initialisation (iteration 0) and after every iteration, outside the timed part.
     """
     if window < 2:
-        raise ValueError(f"window must be at least 2, as a slope needs two points; got {window!r}.")
+        raise ValueError(f"window must be at least 2, because a slope needs two points; got {window!r}.")
     clock = time.perf_counter
     start = clock()
     n = s.shape[0]
@@ -201,7 +201,7 @@ def main(arguments: list[str]) -> None:
 
     parser = command_parser("paper_em", __doc__)
     parser.add_argument("dataset", nargs="?", default="breastcancer", choices=SOURCES, metavar="DATASET",
-                        help=f"{', '.join(SOURCES)} (default: %(default)s)")  # fmt: skip
+                        help=f"one of {', '.join(SOURCES)} (default: %(default)s)")  # fmt: skip
     parser.add_argument(
         "max_iter", nargs="?", type=int, default=500, help="largest number of iterations (default: 500)"
     )

@@ -1,4 +1,4 @@
-"""TIcE in plain Python, timed against the TIcE class on Adult.
+"""Time of TIcE in plain Python, compared with the class TIcE, on Adult.
 
 Data: Adult, from ../shared/data or the folder in the environment variable SCARLESS_DATA.
 Time: about two minutes.
@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> None:
 
     parser = command_parser("plain_tice", __doc__)
     parser.add_argument(
-        "repeats", nargs="?", type=int, default=3, help="runs, of which the fastest counts (default: 3)"
+        "repeats", nargs="?", type=int, default=3, help="number of runs; the shortest time is reported (default: 3)"
     )
     add_record_option(parser)
     options = parser.parse_args(arguments)

@@ -10,7 +10,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Number:
-    """A printed number with ``decimals`` decimals, of which the exact maximum confirms ``confirmed``."""
+    """A printed number with ``decimals`` decimals; the first ``confirmed`` of them agree with the exact maximum."""
 
     value: float
     decimals: int
@@ -18,7 +18,7 @@ class Number:
 
     @classmethod
     def parse(cls, text: str) -> Number:
-        """Read ``0.4826``, or ``0.4826/3`` if only three of the four decimals are those of the maximum."""
+        """Read ``0.4826``, or ``0.4826/3`` if only three of the four decimals agree with the exact maximum."""
         number, _, confirmed = text.partition("/")
         decimals = len(number.partition(".")[2])
         return cls(float(number), decimals, int(confirmed or decimals))
@@ -34,7 +34,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A coefficient of the model f, e or h; ``look`` is set if it belongs to one look only."""
+    """A coefficient of the model f, e or h; ``look`` is set if the coefficient belongs to one look only."""
 
     model: str
     term: str
@@ -56,7 +56,7 @@ class Example:
     class_attributes, propensity_attributes : tuple of str
         Columns of X in the models f and e, which also have intercepts.
     visit_attributes : dict
-        For each visit attribute its columns of X, one for each look; it has one coefficient for all looks.
+        For each visit attribute, its columns of X, one for each look. The attribute has one coefficient for all looks.
     intercept_per_look : bool
         Whether each look has its own intercept of e.
     start : tuple of float

@@ -1,7 +1,7 @@
 """R's ``optim(method = "BFGS")`` in Python.
 
-``unmarked`` maximises its likelihoods with ``optim``, which stops early: as soon as the relative gain is below 1e-8,
-with slopes that are differences over a step of 1e-3. Printed estimates are therefore not exactly those of the maximum.
+``unmarked`` maximises its likelihoods with ``optim``. It computes slopes as differences over a step of 1e-3, and stops
+when the relative gain is below 1e-8. Printed estimates are therefore not exactly those of the maximum.
 The same rules from the same start give the same digits. The method is the variable metric algorithm 21 of Nash (1990),
 *Compact Numerical Methods for Computers*.
 """
@@ -44,7 +44,7 @@ def slope(cost: Function, point: np.ndarray) -> np.ndarray:
 
 
 def minimise(cost: Function, start: np.ndarray) -> np.ndarray:
-    """Return the point at which R stops minimising ``cost``: no step from a fresh metric lowers it."""
+    """Return the point at which R stops minimising ``cost``: no step from a fresh metric lowers the cost."""
     start = np.asarray(start, dtype=float)
     state = _State(start, cost(start), slope(cost, start), np.eye(start.size))
     while True:

@@ -1,7 +1,8 @@
 """Random numbers as R draws them after ``set.seed``: uniform numbers and coin tosses.
 
-Books print estimates from data that they simulate in R. With R's random numbers the same data are drawn here. Only what
-these examples need is implemented: the Mersenne Twister, which is R's default, and ``rbinom`` with one trial.
+Books print estimates from data that they simulate in R. With R's random numbers the same data are drawn here. Only
+two parts are implemented, because these examples need no others: the Mersenne Twister, which is R's default, and
+``rbinom`` with one trial.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ import scarless
 Record = dict[str, Any]
 
 RESULTS = Path(__file__).parent / "results"
-SIGNIFICANT_DIGITS = 4  # with which programs record numbers
+SIGNIFICANT_DIGITS = 4  # digits of the numbers that programs record
 # Fields that identify a measured row; together they are the case of its record.
 CASE_FIELDS = ("dataset", "method", "coding", "c", "seed", "rows", "dtype", "what", "spread", "columns", "workers")
 

@@ -63,7 +63,8 @@ def run_parts(
     by_default : collection of str
         Parts that run if none is named; all by default.
     table : callable
-        Called for the word ``table`` with the flag ``--record``. By default, the newest rows are printed and recorded.
+        Called with the flag ``--record`` if ``table`` is on the command line. By default, the newest rows are printed,
+        and recorded if the flag is set.
         A program whose table is a summary of many rows passes its own function; its single rows are not recorded.
     """
     parser = command_parser(name, description, epilog=_parts_text(parts))

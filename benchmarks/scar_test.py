@@ -93,10 +93,10 @@ PLANS = {
 
 
 def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng: np.random.Generator) -> float:
-    """Return the p-value of the test of ECAI 2024.
+    """Return the p-value of a test that was published at ECAI 2024.
 
     Its positives are the labelled rows and the unlabelled rows with the highest scores. Their number follows from the
-    true class prior, which the test is given, as in its paper. The statistic is the sum over columns of the
+    true class prior, which the test gets as an input, as in its paper. The statistic is the sum over columns of the
     Kolmogorov-Smirnov distances between labelled rows and positives. Under the null hypothesis, labels are drawn among
     the positives.
     """
@@ -118,7 +118,7 @@ def published(X: np.ndarray, s: np.ndarray, score: np.ndarray, prior: float, rng
 
 
 def p_values(roles: Roles, y: np.ndarray, seed: int) -> dict[str, float]:
-    """Return the p-values of all tests of one labelling. Slow tests, with a logistic `f`, run for every fifth only."""
+    """Return the p-values of all tests of one labelling. Slow tests (logistic `f`) run for every fifth labelling."""
     rng = np.random.default_rng(seed)
     k, Z, s, w = roles.Z.shape[1], standardised(roles.Z, roles.w), roles.s, roles.w
     D = class_columns(roles, estimator=None, cv=5, rng=rng)

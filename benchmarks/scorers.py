@@ -1,4 +1,4 @@
-"""Coverage, bias and cost of the scores that need no negatives.
+"""Coverage, bias and computing time of the scores that need no negatives.
 
 Data: simulated tables of 2,000 and 5,000 rows.
 Time: a few minutes on one core.
@@ -183,7 +183,7 @@ def calibration(names: tuple[str, ...] = tuple(SETTINGS)) -> Iterator[Row]:
 
 
 def speed() -> Iterator[Row]:
-    """Time of two scores with standard errors on a million rows, against scikit-learn's without."""
+    """Time of two scores with standard errors on a million rows, compared with scikit-learn's plain scores."""
     data = SETTINGS["e from 0.2 to 0.8"].draw(1_000_000, np.random.default_rng(0))
     for name, theirs in (("ROC-AUC", roc_auc_score), ("average precision", average_precision_score)):
         ours_seconds, _ = best_of(3, lambda name=name: SCORES[name](data["s"], data["p"], propensity=data["e"]))

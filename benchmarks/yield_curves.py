@@ -1,7 +1,7 @@
 """Errors and coverage of yield_curve: how many of the highest-ranked rows are positive.
 
 Data: the tables of `few_labels` with at most 60 columns, at most 2,000 rows each. Labels are drawn by mechanisms of
-`other_tables` that depend on attributes of the table, and these attributes are named.
+`other_tables` that depend on attributes of the table. The fits get the names of these attributes.
 Time: about half an hour. Runs that were measured before are skipped.
 
 Each run compares the expected share of positives among the first 50 unlabelled rows (20 if fewer than 150 are
@@ -45,7 +45,7 @@ def run() -> None:
 
 
 def score(table: str, mechanism: str, method: str) -> dict[str, object]:
-    """Fit a method, and compare the expected share of positives among the first rows with the true one."""
+    """Fit a method, and compare the expected share of positives among the first rows with the true share."""
     rng = np.random.default_rng(tasks.seed_of(table, mechanism, SEED))
     X, y = few_labels.load(table)
     rows = rng.permutation(y.size)[:MAX_ROWS]

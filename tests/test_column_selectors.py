@@ -225,17 +225,17 @@ def test_a_raw_name_means_all_its_columns(place, use, kind):
         np.testing.assert_array_equal(quietly(use, FRAMES[kind], raw), expected)
 
 
-HOME = "'home' (its columns 'home_town', 'home_farm')"
+HOME = "'home' (columns 'home_town', 'home_farm')"
 REFUSED = {
     "unknown": (["smokers"], "{} names 'smokers', which is not a column of X. Did you mean 'smoker'?"),
     "one level": (["home_towm"], f"{{}} names 'home_towm', which is not a column of X. Did you mean {HOME}?"),
-    "like none": ("zzz", "{} names 'zzz', which is not a column of X. Its columns are 'home_town', 'home_farm', 'smo"),
-    "out of range": ([6], "{} names column 6, but X has 6 columns (0 to 5)."),
-    "before the first": ([-7], "{} names column -7, but X has 6 columns (0 to 5)."),
-    "twice": (["home", -6], "{} selects a column more than once: 'home_town'. Select each column once."),
-    "empty": ([], "{} selects no column; name at least one attribute"),
-    "empty slice": (slice(3, 3), "{} selects no column; name at least one attribute"),
-    "empty mask": ([False] * 6, "{} selects no column; name at least one attribute"),
+    "like none": ("zzz", "{} names 'zzz', which is not a column of X. The columns are 'home_town', 'home_farm', 'smo"),
+    "out of range": ([6], "{} selects column 6, but columns of X are numbered 0 to 5."),
+    "before the first": ([-7], "{} selects column -7, but columns of X are numbered 0 to 5."),
+    "twice": (["home", -6], "{} must select each column only once. Selected more than once: 'home_town'."),
+    "empty": ([], "{} selects no column; select at least one"),
+    "empty slice": (slice(3, 3), "{} selects no column; select at least one"),
+    "empty mask": ([False] * 6, "{} selects no column; select at least one"),
     "short mask": ([True], "{} is a mask of length 1, but X has 6 columns."),
     "number": (
         [1.5],
@@ -247,7 +247,7 @@ REFUSED = {
     ),
     "polars": (
         cs.last(),
-        "{} has a polars selector, which needs a polars DataFrame, but X is a DataFrame",
+        "{} has a polars selector, which needs a polars DataFrame, but X is of type DataFrame",
     ),
     "callable": (lambda table: ["zzz"], "{} names 'zzz', which is not a column of X."),
 }
@@ -267,7 +267,7 @@ def test_invalid_columns_are_refused_with_the_same_message(place, use, selector,
 def test_a_name_needs_a_table_with_names(place, use):
     parameter = place.rpartition(".")[2]
     with pytest.raises(
-        ValueError, match=f"{parameter} names the column 'age', but X has no column names. Pass a DataF"
+        ValueError, match=f"{parameter} names the column 'age', but X has no column names. Pass X as a DataF"
     ):
         use(X.to_numpy(), "age")
 
@@ -275,7 +275,7 @@ def test_a_name_needs_a_table_with_names(place, use):
 @PLACE
 def test_a_raw_name_that_may_mean_several_attributes_is_refused_everywhere(place, use):
     table = X.set_axis(["home_a", "home_b", "home_size_s", "home_size_l", "age", "visits"], axis=1)
-    message = "'home_a', 'home_b'; 'home_size_s', 'home_size_l'. Name the columns"
+    message = "'home_a', 'home_b'; 'home_size_s', 'home_size_l'. Give full column names"
     with pytest.raises(ValueError, match=message):
         use(table, "home")
 

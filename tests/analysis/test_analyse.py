@@ -252,7 +252,7 @@ def test_a_note_reports_long_tails(patients):
 
 def test_a_weight_column_must_be_numeric_without_missing_values(patients):
     with pytest.raises(
-        ValueError, match=r"Column 'smoker' \(--sample-weight\) must hold numbers; 1,200 of 1,200 rows do not"
+        ValueError, match=r"Column 'smoker' \(--sample-weight\) must hold numbers\. 1,200 of 1,200 cells are wrong"
     ):
         analyse(patients, "diagnosed", scar=True, columns=ColumnRoles(sample_weight="smoker"))
     with pytest.raises(

@@ -87,7 +87,7 @@ def test_rows_are_drawn_without_replacement_and_with_equal_probability(tmp_path)
 def test_fit_uses_all_rows_and_writes_predictions_for_all_rows(place):
     said, folder = (place / "said.txt").read_text(), place / "claims-run"
     n_labelled = int(patients()["diagnosed"].sum())
-    assert f"{n_labelled:,} of 1,200 rows are labelled." in said
+    assert f"{n_labelled:,} of 1,200 rows have a label." in said
     assert {path.name for path in folder.iterdir()} == {
         "model.skops", "report.html", "summary.json", "run.toml", "scored"
     }  # fmt: skip
@@ -106,7 +106,8 @@ def test_predict_writes_only_files_that_are_missing(claims, capsys):
     before = {path.name: path.read_bytes() for path in scored.glob("*.parquet")}
     (scored / next(iter(before))).unlink()
     assert main(["predict", "claims-run", "claims", "--out", str(scored)]) == 0
-    assert f"Predicted 1,200 rows in {len(before)} files (1 new)" in capsys.readouterr().out
+    files = f"{len(before)} files in {scored}, 1 written by this command"
+    assert f"Predictions of 1,200 rows: {files}" in capsys.readouterr().out
     assert {path.name: path.read_bytes() for path in scored.glob("*.parquet")} == before
 
 
@@ -129,8 +130,8 @@ def test_the_report_states_that_it_is_based_on_a_sample(tmp_path, monkeypatch):
     found = analyse_files(ParquetRows(claims), settings(model="search", seed=4))
     assert (len(found.table), found.n_rows) == (600, N)
     page = found.report().to_html()
-    assert "Report of a fit to 1,200 rows, based on a random sample of 600" in page
-    assert "is based on 600 of them, drawn at random with seed 4" in page
+    assert "How many rows are positive? Report on a random sample of 600 of the 1,200 rows of the fit" in page
+    assert "is based on 600 rows, drawn at random with seed 4" in page
     assert any("The penalties were chosen with 600 rows" in note for note in found.notes)
     n_labelled = int(patients()["diagnosed"].sum())
     summary = found.summary()
@@ -159,7 +160,9 @@ def test_ids_are_left_out_and_weights_are_used(claims):
 
 
 def test_settings_that_need_all_rows_in_memory_are_refused(claims, tmp_path):
-    with pytest.raises(ValueError, match=r"--model stack needs all rows in memory\. For a folder of files, use"):
+    with pytest.raises(
+        ValueError, match=r"--model stack needs all rows in memory, so it is not available for a folder"
+    ):
         analyse_files(ParquetRows(claims), settings(model="stack"))
     with pytest.raises(ValueError, match="--known-propensity needs all rows in memory"):
         analyse_files(
@@ -168,7 +171,9 @@ def test_settings_that_need_all_rows_in_memory_are_refused(claims, tmp_path):
     with pytest.raises(ValueError, match="There is no column 'visit'"):
         analyse_files(ParquetRows(claims), settings(propensity_attributes=["visit"]))
     gaps = write(tmp_path / "gaps", make_patients(N))
-    with pytest.raises(ValueError, match=r"the label column 'diagnosed' must have two values, .* no missing values"):
+    with pytest.raises(
+        ValueError, match=r"the label column 'diagnosed' must have one value for labelled rows, .* no missing values"
+    ):
         analyse_files(ParquetRows(gaps), settings())
 
 
@@ -198,7 +203,7 @@ def write_one(path, table):
 def test_predictions_need_the_id_column_of_the_fit(claims, tmp_path):
     found = analyse_files(ParquetRows(claims), settings())
     other = write(tmp_path / "other", patients().drop(columns="patient"))
-    with pytest.raises(ValueError, match=r"There is no column 'patient' \(the id of the fit\)"):
+    with pytest.raises(ValueError, match=r"There is no column 'patient', the id column of the fit"):
         files.predict_files(found.model, ParquetRows(other), tmp_path / "scored")
     unlabelled = write(tmp_path / "unlabelled", patients().drop(columns="diagnosed"))
     done = files.predict_files(found.model, ParquetRows(unlabelled), tmp_path / "scored")

@@ -63,7 +63,7 @@ REFUSED = {
     "own": ({"label": "s", "scar": True, "shared": False}, "--not-shared needs several looks"),
     "visits": ({**GIVEN, "visit_attributes": {"h": ["h1"]}}, "-attributes h has 1 column, but there are 2 looks"),
     "visits of a label": ({"label": "s", "scar": True, "visit_attributes": {"h": ["h1"]}}, "there are no looks"),
-    "visits of words": ({**GIVEN, "visit_attributes": "h"}, "attributes must be a table of lists of columns, got 'h'"),
+    "visits of words": ({**GIVEN, "visit_attributes": "h"}, "a table with a list of columns for each attribute, got"),
     "visit of words": ({**GIVEN, "visit_attributes": {"h": "h1"}}, "h must be a list of column names, got 'h1'"),
     "audit of labels": ({**GIVEN, "audit": "a"}, "Column 'a' cannot be both the label and the audit"),
     "nothing": ({"scar": True}, "no label column is given"),
@@ -92,9 +92,9 @@ def test_columns_have_one_role():
     columns = ["a", "b", "h1", "h2", "checked", "x"]
     settings.check_columns(columns)
     for changes, message in (
-        ({"propensity_attributes": ("h1",), "scar": False}, "also belongs to a single look"),
-        ({"classification_attributes": ("a",)}, "is the label column of a look"),
-        ({"classification_attributes": ("checked",), "audit": "checked"}, "is the audit column"),
+        ({"propensity_attributes": ("h1",), "scar": False}, "is also a visit attribute of one look"),
+        ({"classification_attributes": ("a",)}, r"is also the label column of a look \(--looks\)"),
+        ({"classification_attributes": ("checked",), "audit": "checked"}, r"is also the audit column \(--audit\)"),
         ({"audit": "cheked"}, r"no column 'cheked' \(--audit\). Did you mean 'checked'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -204,7 +204,7 @@ def test_new_rows_may_lack_labels_looks_and_audits(hospital, looked):
     assert "posterior" not in bare
     assert notes[0].startswith("There are no labels in columns 'visit_1', 'visit_2', 'visit_3', so the rows are ranked")
     two, notes = predict_table(looked.model, table.drop(columns=["visit_3"]))
-    assert notes == ["This table has no column 'visit_3'; these looks are treated as not having taken place."]
+    assert notes == ["This table has no column 'visit_3', so this look is treated as not having taken place."]
     assert two["looks"].max() == 2
     with pytest.raises(ValueError, match=r"Column 'hours_1' \(visit attribute 'hours'\) is missing"):
         predict_table(looked.model, table.assign(hours_1=np.nan))

@@ -45,10 +45,10 @@ def test_verdicts_if_one_model_or_no_column_explains_the_labels():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.normal(size=1500), "noise": rng.normal(size=1500)})
     table["seen"] = np.where(rng.random(1500) < 0.5 / (1 + np.exp(-3 * table["age"])), "yes", None)
-    assert inspect_table(table, "seen").verdict.startswith("One model explains the labels; it depends on: 'age'.")
+    assert inspect_table(table, "seen").verdict.startswith("A single model explains the labels. It depends on: 'age'.")
     one = (Driver("age", 1.0, 0.001),)
     both = _verdict(one, (Driver("visits", 1.0, 0.0), *one), ["age", "visits"])
-    assert "The labels depend on: 'age', 'visits'. They do not show which of these" in both
+    assert "The labels depend on: 'age', 'visits'. The labels do not show which of these" in both
     table["seen"] = np.where(rng.random(1500) < 0.3, "yes", None)
     assert inspect_table(table, "seen").verdict.startswith("No column stands out")
 
@@ -123,7 +123,7 @@ def test_columns_of_noise_are_not_named(seed):
     assert found.verdict.startswith("No column stands out")
     assert found.parts == ((), ())
     found = inspect_table(table.assign(marked=np.where(by_age, "yes", None)), "marked")
-    assert found.verdict.startswith("One model explains the labels; it depends on: 'age'.")
+    assert found.verdict.startswith("A single model explains the labels. It depends on: 'age'.")
     kinds = {facts.name: facts.kind for facts in found.columns}
     assert (kinds["EmployeeNumber"], kinds["age"], kinds["rate0"]) == ("id", "number", "number")
 

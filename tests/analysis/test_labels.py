@@ -51,14 +51,14 @@ def test_case_is_ignored(positive):
     values = pd.Series(["yes", "No", "Yes", "no", "YES", None])
     found = read_labels(values, "dx", pos_label=positive)
     np.testing.assert_array_equal(found.s, [1, 0, 1, 0, 1, 0])
-    assert found.note.startswith("In 'dx', 'yes' (1 rows), 'Yes' (1 rows), 'YES' (1 rows) are all read as labels.")
+    assert found.note.startswith("In 'dx', 'yes' (1 row), 'Yes' (1 row), 'YES' (1 row) are all read as labels.")
 
 
 def test_single_letters_are_case_sensitive_unless_they_mean_yes():
     values = pd.Series(["a", "A", "b", "a"])
     found = read_labels(values, "allele", pos_label="a")
     np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
-    assert "'a' marks a label, but 'A' (1 rows) does not" in found.note
+    assert "'a' marks a label, but 'A' (1 row) does not" in found.note
     np.testing.assert_array_equal(read_labels(values, "allele", pos_label=["a", "A"]).s, [1, 1, 0, 1])
     np.testing.assert_array_equal(read_labels(pd.Series(["Y", "y", "n", "N"]), "dx").s, [1, 1, 0, 0])
 
@@ -70,7 +70,7 @@ def test_several_values_may_mark_a_label():
     assert set(found.pos_label) == {"yes", "Maybe", "maybe"}
     with pytest.raises(ValueError, match="no row of the label column 'dx' has the value 'perhaps'"):
         read_labels(values, "dx", pos_label=["yes", "perhaps"])
-    with pytest.raises(ValueError, match=r"--pos-label any means every value of 'dx'\. Remove the other"):
+    with pytest.raises(ValueError, match=r"--pos-label any already includes every value of 'dx'\. Remove the other"):
         read_labels(values, "dx", pos_label=["yes", ANY_VALUE])
 
 
@@ -94,13 +94,21 @@ REFUSED = {
     "three values": (
         [1, 2, 3],
         None,
-        r"has 3 values, and it is not clear which of them mark a labelled row: '1' \(1 rows\).*--pos-label VALUE",
+        r"has 3 values, and it is not clear which of them mark a labelled row: '1' \(1 row\).*--pos-label VALUE",
     ),
-    "many values": (list("abcdefgh"), None, r"has 8 values.*, \.\.\..*If every value does.*--pos-label any"),
+    "many values": (
+        list("abcdefgh"),
+        None,
+        r"has 8 values.*, \.\.\..*If every value marks a labelled row.*--pos-label any",
+    ),
     "nothing": ([None, np.nan], None, "The label column 'kind' is empty: no row is labelled"),
     "all labelled": (["yes", "yes"], None, r"Every row is labelled: the label column 'kind' has 'yes' \(2 rows\)"),
     "only no": ([0, 0], None, r"has only the value '0', which usually means no label.*--pos-label 0"),
-    "no such value": (["a", None], "b", "no row of the label column 'kind' has the value 'b'; it has 'a'"),
+    "no such value": (
+        ["a", None],
+        "b",
+        "no row of the label column 'kind' has the value 'b'. Use one of these values: 'a'",
+    ),
 }
 
 

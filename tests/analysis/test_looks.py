@@ -40,10 +40,10 @@ def test_audits_without_a_positive_are_accepted():
 AUDITS_REFUSED = {
     "only positive": (
         ["yes", None, "yes"],
-        r"'yes' \(2 rows\) and no audited negative.*by 0\.38 in our experiment",
+        r"'yes' \(2 rows\) and no audited negative.*by 38 percentage points in our experiment",
     ),
     "nothing": ([None, "", None], "is empty: no row was audited"),
-    "a word": (["yes", "no", "unclear"], r"must be yes or no.* and empty for all others.*'unclear' \(1 rows\)"),
+    "a word": (["yes", "no", "unclear"], r"must be yes or no.* and empty for all others.*'unclear' \(1 row\)"),
     "minus one alone": ([1, -1, 1], "must be yes or no"),
     "two words": (["yes", "positive", "no"], "must be yes or no"),
 }
@@ -57,13 +57,13 @@ def test_invalid_audit_columns_are_refused(name):
 
 
 LOOKS_REFUSED = {
-    "only labels": ({"a": ["yes", None], "b": [None, "yes"]}, {}, "it is not clear whether an empty cell is a look"),
+    "only labels": ({"a": ["yes", None], "b": [None, "yes"]}, {}, "It is not clear whether an empty cell means a look"),
     "only labels, said": ({"a": ["x1", None]}, {"pos_label": "x1"}, "Write 'no' .or 0. for looks without a label"),
     "empty": ({"a": ["yes", "no"], "b": [None, None]}, {}, "column 'b' is empty: this look did not take place"),
-    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"one value for a label, one for no label.*--pos-label VALUE"),
-    "strange": ({"a": ["seen", "gone"]}, {}, r"must have one value for a label, one for no label.*'seen' \(1 rows\)"),
+    "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"a label, one value for no label.*--pos-label VALUE"),
+    "strange": ({"a": ["seen", "gone"]}, {}, r"a label, one value for no label.*'seen' \(1 row\)"),
     "any": ({"a": ["yes", "no"]}, {"pos_label": "any"}, "--pos-label any needs a single label column"),
-    "minus one alone": ({"a": [1, -1, 1]}, {}, "must have one value for a label, one for no label"),
+    "minus one alone": ({"a": [1, -1, 1]}, {}, "must have one value for a label, one value for no label"),
 }  # fmt: skip
 
 
@@ -102,13 +102,15 @@ def test_an_empty_cell_is_a_missing_look_or_in_a_single_label_column_no_label():
     np.testing.assert_array_equal(looks.s, label.s)
     (note,) = looks.notes
     assert note.startswith("Rows examined at each look, of 3 rows: 'one' 2 rows (1 labels), 'two' 2 rows (0 labels).")
-    assert note.endswith("not that it gave no label. For 1 rows, no look took place.")
+    assert note.endswith("not that it gave no label. For 1 row, no look took place.")
     assert not any("look" in note for note in label.notes)
 
 
 def test_a_label_of_an_audited_negative_needs_a_false_positive_rate():
     table = pd.DataFrame({"label": ["yes", "yes", None, None], "checked": ["no", "yes", "no", None]})
-    with pytest.raises(ValueError, match=r"1 row has a label although the audit \('checked'\) is negative .*row 1\)"):
+    with pytest.raises(
+        ValueError, match=r"1 row has a label although the audit column 'checked' says negative .*row 1\)"
+    ):
         read_observed(table, Settings("label", scar=True, audit="checked"))
     with pytest.raises(ValueError, match="--false-positive-rate estimate"):
         read_observed(table, Settings("label", scar=True, audit="checked"))

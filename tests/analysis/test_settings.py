@@ -41,14 +41,17 @@ def test_columns_that_models_may_use():
 
 
 REFUSED = {
-    "nothing said": ({}, r"No columns are named that drive the labelling. Name them \(--propensity visits insurance\)"),
+    "nothing said": (
+        {},
+        r"No columns are named that drive the labelling. Name them, for example --propensity visits insurance",
+    ),
     "nothing to name": (
         {},
-        r"audit about 50 rows drawn at random and use --audit COLUMN --propensity all: labels alone",
+        r"audit about 50 rows drawn at random, and use --audit COLUMN --propensity all, because labels alone",
     ),
     "two ways": (
         {"propensity_attributes": ["age"], "scar": True},
-        "--propensity and --scar cannot be combined. Use one",
+        "--propensity and --scar cannot be combined. Use only one",
     ),
     "three ways": (
         {"propensity_attributes": ["age"], "scar": True, "known_propensity": "e"},
@@ -56,7 +59,7 @@ REFUSED = {
     ),
     "stack without": (
         {"scar": True, "model": "stack"},
-        "--model stack estimates the labelling; it cannot be combined with",
+        "--model stack estimates how the labelling depends on columns, so it cannot be combined with",
     ),
     "model": ({"scar": True, "model": "forest"}, "must be one of search, stack, logistic, boosted; got 'forest'"),
     "level": ({"scar": True, "level": 1.0}, "--level must lie between 0 and 1; got 1"),
@@ -94,11 +97,11 @@ COLUMNS_REFUSED = {
     ),
     "two roles": (
         {"label": "diagnosed", "propensity_attributes": ["diagnosed"]},
-        "\\(--propensity\\) is the label column, which the models must not use",
+        "\\(--propensity\\) is also the label column \\(--label\\). The models must not use it",
     ),
     "id seen": (
         {"label": "diagnosed", "scar": True, "id": "patient", "classification_attributes": ["patient"]},
-        "\\(--classification-attributes\\) is the id",
+        "\\(--classification-attributes\\) is also the id column",
     ),
 }
 
@@ -236,8 +239,16 @@ SLIPS = {
         r"labelling must be a Labelling object, for example Labelling\(shared=False\)",
     ),
     "known": ({"known": 0.3}, TypeError, r"known must be a list, for example \[ClassPrior\(0.35, se=0.02\)\]; got 0.3"),
-    "a group": ({"known": [ClassPrior(0.3, where={"x": 1})]}, ValueError, "known may hold one ClassPrior of all rows"),
-    "another look": ({"known": [LabelFrequency(0.3, look=1)]}, ValueError, "known may hold one ClassPrior of all rows"),
+    "a group": (
+        {"known": [ClassPrior(0.3, where={"x": 1})]},
+        ValueError,
+        "known may contain one ClassPrior of all rows",
+    ),
+    "another look": (
+        {"known": [LabelFrequency(0.3, look=1)]},
+        ValueError,
+        "known may contain one ClassPrior of all rows",
+    ),
     "offset": (
         {"labelling": Labelling(offset="x")},
         ValueError,

@@ -32,7 +32,7 @@ def test_usual_codings_need_no_pos_label(y, classes):
     [(["positive", "unlabeled"], "'unlabeled'"), ([1, 2], "2"), ([-1, 0], "0"), ([0.0, 3.0], r"3\.0"), ([-1, 2], "2")],
 )
 def test_other_codings_warn_with_the_value_that_is_used(y, named):
-    message = rf"pos_label is not given.* The last in sorted order, {named}, is used as the value of labelled rows"
+    message = rf"pos_label is not given.* The last value in sorted order, {named}, is assumed to mark labelled rows"
     with pytest.warns(UserWarning, match=message):
         coding = check_labels(y)
     assert coding.positive == 1
@@ -91,7 +91,7 @@ def test_more_than_two_values_are_refused(y, shown):
         ([False, False], None, "False", "labelled row"),
         (["u", "u"], "p", "'u'", "labelled row"),
         (["p", "p"], "p", "'p'", "unlabelled row"),
-        (["p", "p"], None, "'p'", "unlabelled row"),
+        (["p", "p"], None, "'p'", "second value"),
         ([0, 0], 0, "0", "unlabelled row"),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_missing_label_of_any_pandas_type_raises(kind):
     y = pd.Series(values, dtype=kind)
     assert len(check_observed(y)) == 3
     y[1] = None if kind == "object" else pd.NA
-    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If a missing .* replace it by 0: "
+    message = r"contains NaN: 1 of 3 labels are missing \(first: row 1\)\. If .* replace it by 0 \(in pandas: "
     with pytest.raises(ValueError, match=rf"y {message}y\.fillna\(0\)"):
         check_observed(y)
     with pytest.raises(ValueError, match=rf"s {message}s\.fillna\(0\)"):
@@ -194,7 +194,7 @@ def test_a_positive_label_that_cannot_be_compared_is_not_among_the_labels(pos_la
 
 def test_labels_of_unequal_length_are_refused():
     with pytest.raises(
-        ValueError, match=r"s must hold one value per row, but NumPy cannot convert it to an array: .*a list"
+        ValueError, match=r"s must contain one value per row, but NumPy cannot convert it to an array: .*a list"
     ):
         check_observed([[0], [0, 1], 1], "s")
 

@@ -85,13 +85,17 @@ def test_what_counts_as_several_looks(y, several):
     ("y", "error", "match"),
     [
         (np.full((3, 2), np.nan), ValueError, "y has only missing values"),
-        ([[1, -1], [-1, 1]], ValueError, "-1 marks a look that did not take place. Code looks without a label as 0"),
+        (
+            [[1, -1], [-1, 1]],
+            ValueError,
+            "-1 marks a look that did not take place. Use 0 for a look at which the row was not labelled",
+        ),
         ([[1, 1], [1, 1]], ValueError, "y has one class only, 1"),
         ([[0, 0], [0, -1]], ValueError, "y has one class only, 0: there is no labelled row"),
         ([[0, 1], [2, 0]], ValueError, "Labels must have two values"),
         (np.zeros((2, 2, 2)), ValueError, r"one column for each look; its shape is \(2, 2, 2\)"),
         (np.zeros((2, 0)), ValueError, r"one column for each look; its shape is \(2, 0\)"),
-        (sparse.csr_array(np.eye(2)), TypeError, r"a missing entry could be a 0 or a gap. Pass y.toarray"),
+        (sparse.csr_array(np.eye(2)), TypeError, r"could mean 0 or a missing value. If it means 0, pass y.toarray"),
         ([["yes", 1], ["no", 0]], ValueError, "Labels must have two values"),
     ],
 )
@@ -150,7 +154,7 @@ def test_an_unambiguous_audit_is_accepted():
 @pytest.mark.parametrize(("labels", "positive", "audit"), [([1, 2], 2, [1, 1]), ([0, 1], 0, [0, 1])])
 def test_an_ambiguous_audit_is_refused(labels, positive, audit):
     coding = check_looks([labels, labels], pos_label=positive).coding
-    with pytest.raises(ValueError, match=r"which could mean either class: .* Give audits as True and False"):
+    with pytest.raises(ValueError, match=r"which is ambiguous: in an audit . means .* In audit, use True for positive"):
         check_audit(audit, n_rows=2, coding=coding)
     np.testing.assert_array_equal(check_audit([True, False], n_rows=2, coding=coding), [1, 0])
 
@@ -172,7 +176,7 @@ def test_audits_that_are_refused(audit, match):
 
 def test_a_labelled_row_that_was_audited_negative_is_refused():
     labels, audit = np.array([[0, 0], [1, -1], [0, 1]]), np.array([0, 1, 0])
-    with pytest.raises(ValueError, match=r"1 labelled rows were audited negative \(first: row 2\)"):
+    with pytest.raises(ValueError, match=r"Labelled rows that were audited negative: 1 \(first: row 2\)"):
         refuse_contradictions(labels, audit)
     refuse_contradictions(labels, np.array([0, 1, 1]))
 
@@ -193,7 +197,7 @@ def test_a_copy_of_a_look_is_reported_despite_gaps():
     other = np.where(rng.random(100) < 0.1, 1 - first, first)
     copy = np.where(rng.random(100) < 0.3, -1, first)
     (told,) = warnings_about_looks(codes(first, other, copy), ("a", "b", "c"))
-    assert told.startswith(f"a and c are equal in all {(copy >= 0).sum()} rows that have both.")
+    assert told.startswith(f"a and c are equal in all {(copy >= 0).sum()} rows that have both values.")
     assert warnings_about_looks(codes(first, other), ("a", "b")) == []
 
 
@@ -206,7 +210,7 @@ def test_few_labels_may_agree_by_chance():
 def test_a_look_that_was_recorded_only_with_a_label_is_reported():
     first, second = np.tile([0, 1], 10), np.tile([-1, 1], 10)
     (told,) = warnings_about_looks(codes(first, second), ("a", "b"))
-    assert told.startswith("all 10 recorded values of b are labels, and 10 are missing.")
+    assert told.startswith("all 10 recorded values of b are 1 (labelled), and 10 values are missing.")
     second[0] = 0
     assert warnings_about_looks(codes(first, second), ("a", "b")) == []
 
@@ -227,9 +231,7 @@ def test_audits_with_positives_only_are_reported():
     ("audit", "coding"), [([1, -1, np.nan], None), ([1, -1, None], None), ([1, -1, 1], PLUS_MINUS)]
 )
 def test_minus_one_for_an_audited_negative_is_refused(audit, coding):
-    with pytest.raises(
-        ValueError, match="audit has the values 1 and -1 but no 0, and -1 marks rows that were not audited"
-    ):
+    with pytest.raises(ValueError, match=r"audit has the value -1 but no 0\. In audit, -1 does not mean negative"):
         check_audit(audit, n_rows=3, coding=coding)
 
 

@@ -56,7 +56,7 @@ def test_a_scalar_is_repeated_if_the_number_of_rows_is_given():
     "values", [["a", "b"], [1, None, {}], [[1], [1, 2]], pd.Series([1, pd.NA], dtype="Int64").astype(object)]
 )
 def test_vectors_without_numbers_are_refused(values):
-    with pytest.raises(ValueError, match="propensity must hold numbers, one per row: "):
+    with pytest.raises(ValueError, match="propensity must contain only numbers: "):
         check_vector(values, "propensity")
 
 
@@ -80,18 +80,21 @@ def test_propensities_in_range_pass_unchanged(e):
 
 @pytest.mark.parametrize(("bad", "shown"), [(0.0, "0"), (-0.1, "-0.1"), (1.5, "1.5"), (np.nan, "nan"), (np.inf, "inf")])
 def test_a_propensity_out_of_range_is_named(bad, shown):
-    message = (
-        rf"propensity must lie in \(0, 1\]; 2 of 4 values do not \(first: propensity\[1\] = {shown}\)\. A "
-        r"propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
+    advice = (
+        r"A propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
         r"np\.maximum\(propensity, 0\.01\)"
+    )
+    message = (
+        rf"propensity must lie in \(0, 1\]\. Invalid values: 2 of 4 \(first: propensity\[1\] = {shown}\)\. "
+        rf"{advice if bad == 0 else 'Correct these values, or drop the rows'}\."
     )
     with pytest.raises(ValueError, match=message):
         check_propensity([0.5, bad, 1.0, bad])
 
 
 def test_errors_use_the_name_of_the_propensity():
-    with pytest.raises(ValueError, match=r"first: label_frequency\[0\] = 2\).*np\.maximum\(label_frequency, 0\.01\)"):
-        check_propensity(2.0, n_rows=3, name="label_frequency")
+    with pytest.raises(ValueError, match=r"first: label_frequency\[0\] = 0\).*np\.maximum\(label_frequency, 0\.01\)"):
+        check_propensity(0.0, n_rows=3, name="label_frequency")
 
 
 @settings(deadline=None)
@@ -102,7 +105,10 @@ def test_probabilities_in_range_pass_unchanged(p):
 
 @pytest.mark.parametrize(("bad", "shown"), [(-1e-9, "-1e-09"), (1.25, "1.25"), (np.nan, "nan"), (-np.inf, "-inf")])
 def test_a_probability_out_of_range_is_named(bad, shown):
-    message = rf"y_pred must hold probabilities in \[0, 1\]; 1 of 3 values are outside \(first: y_pred\[2\] = {shown}\)"
+    message = (
+        r"y_pred must contain probabilities in \[0, 1\], not logits or percentages\. Invalid values: 1 of 3 "
+        rf"\(first: y_pred\[2\] = {shown}\)"
+    )
     with pytest.raises(ValueError, match=message):
         check_probability([0, 1, bad])
 
@@ -165,7 +171,7 @@ def test_weights_pass_unchanged_unless_all_are_zero(weight):
 @pytest.mark.parametrize(("bad", "shown"), [(-1.0, "-1"), (np.nan, "nan"), (np.inf, "inf")])
 def test_a_bad_weight_is_named(bad, shown):
     message = (
-        r"sample_weight must be finite and at least 0; 1 of 3 values are not "
+        r"sample_weight must be finite and at least 0\. Invalid values: 1 of 3 "
         rf"\(first: sample_weight\[1\] = {shown}\)"
     )
     with pytest.raises(ValueError, match=message):
@@ -211,7 +217,7 @@ def test_a_generator_is_used_and_a_random_state_seeds_one():
 
 @pytest.mark.parametrize("value", [1e301, 1e308, np.finfo(float).max, 1e101, 1e-101, 1e-310, 5e-324])
 def test_extreme_counts_are_refused(value):
-    message = r"sample_weight: the largest weight must lie between 1e-100 and 1e\+100, so that sums stay finite; got"
+    message = r"sample_weight: the largest weight must lie between 1e-100 and 1e\+100, so that sums are accurate; got"
     with pytest.raises(ValueError, match=message):
         check_counts(np.full(3, value), n_rows=3)
     with pytest.raises(ValueError, match=r"divide by the largest .*: sample_weight / np\.max\(sample_weight\)"):
@@ -234,9 +240,7 @@ def test_a_negligible_count_becomes_zero():
 
 
 def test_integers_too_large_for_floats_are_refused():
-    with pytest.raises(
-        ValueError, match="propensity must hold numbers, one per row: int too large to convert to float"
-    ):
+    with pytest.raises(ValueError, match="propensity must contain only numbers: int too large to convert to float"):
         check_propensity([0.5, 10**400])
 
 
@@ -299,7 +303,7 @@ def test_invalid_labels_are_not_reported_as_swapped():
             check_scored(labels, P)
     with pytest.raises(ValueError, match=r"s must be binary[^L]*$"):
         check_scored([0, 1, np.nan], [0, 1, 1])
-    with pytest.raises(ValueError, match="s must hold numbers, one per row"):
+    with pytest.raises(ValueError, match="s must contain only numbers"):
         check_scored(["a", "b"], [0, 1])
 
 

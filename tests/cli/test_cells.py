@@ -78,7 +78,7 @@ def test_label_values_ignore_case_and_can_be_several(patients, capsys):
     patients.assign(diagnosed=spelt).to_csv("spelt.csv", index=False)
     assert main(["fit", "spelt.csv", *FIT, "--pos-label", "yes"]) == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"{n} of 400 rows are labelled.")
+    assert told.startswith(f"{n} of 400 rows have a label.")
     assert "are all read as labels" in told
     capital = patients["diagnosed"].where(~yes, "yEs").fillna("no")
     patients.assign(diagnosed=capital).to_csv("capital.csv", index=False)
@@ -92,9 +92,9 @@ def test_label_values_ignore_case_and_can_be_several(patients, capsys):
     two = spelt.where(spelt != "Yes", "perhaps")
     patients.assign(diagnosed=two).to_csv("two.csv", index=False)
     assert main(["fit", "two.csv", *FIT, "--pos-label", "yes", "--pos-label", "Perhaps", "--force"]) == 0
-    assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
+    assert capsys.readouterr().out.startswith(f"{n} of 400 rows have a label.")
     assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
-    assert capsys.readouterr().out.startswith(f"{n} of 400 rows are labelled.")
+    assert capsys.readouterr().out.startswith(f"{n} of 400 rows have a label.")
     assert (
         main(["predict", "run", "spelt.csv", "--out", "ranked.csv", "--force"]) == 0
     )  # no row has the value 'perhaps'
@@ -116,12 +116,15 @@ def test_fit_and_predict_report_infinite_and_huge_cells(patients, capsys, cell):
 BAD_WEIGHTS = {
     "negative": (
         {7: -2.0},
-        "must hold finite numbers of at least 0; 1 of 400 rows do not, the first is row 8 (counted ",
+        "must hold finite numbers of at least 0. 1 of 400 cells is wrong; the first is ",
     ),
-    "infinite": ({3: np.inf, 9: np.inf}, "2 of 400 rows do not, the first is row 4 (counted from 1) with 'inf'"),
-    "missing": ({0: np.nan}, "has 1 missing values, the first in row 1 (counted from 1)"),
-    "text": ({5: "heavy"}, "must hold numbers; 1 of 400 rows do not, the first is row 6 (counted from 1) with 'heavy'"),
-    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row. At least one labelled row needs"),
+    "infinite": ({3: np.inf, 9: np.inf}, "2 of 400 cells are wrong; the first is 'inf' in row 4 (counted from 1)"),
+    "missing": ({0: np.nan}, "has 1 missing value, in row 1 (counted from 1)"),
+    "text": (
+        {5: "heavy"},
+        "must hold numbers. 1 of 400 cells is wrong; the first is 'heavy' in row 6 (counted from 1)",
+    ),
+    "nothing": (dict.fromkeys(range(400), 0.0), "is 0 for every labelled row. Give at least one labelled row a weight"),
     "huge": ({2: 1e200}, "the largest weight must lie between 1e-100 and 1e+100"),
 }
 
@@ -144,8 +147,8 @@ def test_known_propensities_are_checked_before_the_fit(patients, capsys, monkeyp
     monkeypatch.setattr("scarless.analysis.answer.choose_features", lambda *_: pytest.fail("the work has begun"))
     assert main(["fit", "patients.csv", "--label", "diagnosed", "--known-propensity", "known", "--out", "run"]) == 1
     assert (
-        "Column 'known' (--known-propensity) must hold probabilities above 0 and at most 1; 1 of 400 rows do not, the "
-        "first is row 12 (counted from 1) with '0.0'. Correct these cells, or drop the rows."
+        "Column 'known' (--known-propensity) must hold probabilities above 0 and at most 1. 1 of 400 cells is wrong; "
+        "the first is '0.0' in row 12 (counted from 1). Correct these cells, or drop the rows."
     ) in capsys.readouterr().err
 
 
@@ -170,12 +173,12 @@ def test_the_error_about_an_output_folder_suggests_a_file_name(patients, capsys,
     Path("my results").mkdir()
     assert main(["predict", "run", "patients.csv", "--out", "my results", *force]) == 1
     assert capsys.readouterr().err == (
-        "scarless: my results is a folder. The ranked rows of one table are written to a file; name one, for example "
-        "--out 'my results/ranked.csv'.\n"
+        "scarless: my results is a folder. The ranked rows of one table are written to a file. Name this file, for "
+        "example --out 'my results/ranked.csv'.\n"
     )
     assert main(["export", "run", "--out", "my results", *force]) == 1
     assert (
-        "An ONNX graph is written to a file; name one, for example --out 'my results/model.onnx'"
+        "An ONNX graph is written to a file. Name this file, for example --out 'my results/model.onnx'"
         in capsys.readouterr().err
     )
 

@@ -208,7 +208,9 @@ def test_folder_of_another_experiment_is_refused(spec, here, capsys):
     store = Store("found")
     store.open_for("other", "0123456789ab", {})
     assert main(["compare", spec, "--out", "found", "--jobs", "1"]) == 1
-    assert "found has results of another specification (other, 0123456789ab;" in plain(capsys.readouterr().err)
+    assert "found has results of another specification: its name is other and its digest 0123456789ab," in plain(
+        capsys.readouterr().err
+    )
 
 
 def test_report_on_an_empty_folder(here, capsys):
@@ -223,7 +225,10 @@ def test_report_on_an_empty_folder(here, capsys):
 def test_missing_packages_are_named_before_anything_is_run(spec, here, capsys, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["compare", spec, "--out", "found"]) == 2
-    assert capsys.readouterr().err == f'scarless: this command needs {package}: pip install "scarless[reproduce]".\n'
+    assert (
+        capsys.readouterr().err
+        == f'scarless: this command needs {package}. Install it with pip install "scarless[reproduce]".\n'
+    )
     assert not (here / "found").exists()
 
 
@@ -231,7 +236,9 @@ def test_missing_packages_are_named_before_anything_is_run(spec, here, capsys, m
 def test_number_of_jobs_is_checked(capsys, jobs):
     with pytest.raises(SystemExit, match="2"):
         main(["reproduce", f"--jobs={jobs}"])
-    assert f"the number of worker processes must be 1 or more, got '{jobs}'" in plain(capsys.readouterr().err)
+    assert f"the number of worker processes must be a whole number of at least 1; got '{jobs}'" in plain(
+        capsys.readouterr().err
+    )
 
 
 def test_stopping_says_what_is_stored_and_how_to_continue(spec, here, capsys, monkeypatch):
@@ -241,8 +248,8 @@ def test_stopping_says_what_is_stored_and_how_to_continue(spec, here, capsys, mo
     monkeypatch.setattr(RUN, interrupted)
     assert main(["compare", spec, "--out", "found"]) == 130
     error = plain(capsys.readouterr().err)
-    assert "Stopped. All finished runs are stored in found. The same command continues from there" in error
-    assert "`scarless report found` writes a page of the finished runs." in error
+    assert "Stopped. All finished runs are stored in found. Repeat the command to continue" in error
+    assert "or use `scarless report found` to write a page of the finished runs." in error
 
 
 def test_a_killed_worker_is_reported_without_a_traceback(spec, here, capsys, monkeypatch):
@@ -311,7 +318,7 @@ def test_stopping_while_the_page_is_written(spec, here, capsys, monkeypatch, com
         patch.setattr("scarless.report.page.render_page", interrupted)
         assert main(command) == 130
     error = plain(capsys.readouterr().err)
-    assert "Stopped while the page was being written. All results are stored in found; `scarless report found`" in error
+    assert "Stopped while the page was being written. All results are stored in found. Use `scarless report" in error
     assert not [path for path in (here / "found").iterdir() if path.suffix == ".part"]
     assert main(["report", "found"]) == 0
     assert (here / "found" / "report.html").exists()

@@ -79,7 +79,7 @@ def test_a_fit_to_three_looks_is_repeated_and_predicts(patients, folder, capsys)
     table, ill = patients
     assert main([*LOOKED, "--out", "run", "--quiet"]) == 0
     told = capsys.readouterr().out
-    assert "Share of positives labelled by each look: visit_1 " in told
+    assert "Share of positives that got a label at each look: visit_1 " in told
     assert "An empty cell is a look that did not take place, not a look without a label." in told
     facts = json.loads((folder / "run" / "summary.json").read_text())
     low, high = facts["class_prior_interval"]
@@ -141,10 +141,11 @@ REFUSED = {
     ),
     "looks without a no": (
         lambda table: table.assign(**{name: table[name].where(table[name] == "yes") for name in LOOKS}), LOOKED,
-        "it is not clear whether an empty cell is a look without a label",
+        "It is not clear whether an empty cell means a look without a label",
     ),
     "a visit without hours": (
-        lambda table: table.assign(hours_2=np.nan), LOOKED, "Column 'hours_2' (visit attribute 'hours') is missing in",
+        lambda table: table.assign(hours_2=np.nan), LOOKED,
+        "Column 'hours_2' (visit attribute 'hours') must have a value if its look took place. Rows without a value:",
     ),
     "hours in words": (
         lambda table: table.assign(hours_2="long"), LOOKED,
@@ -163,7 +164,7 @@ REFUSED = {
     ),
     "whose frequency": (
         lambda table: table, [*LOOKED, "--label-frequency", "0.8"],
-        "--label-frequency visit_1=0.8 visit_2=0.8; got 0.8",
+        "--label-frequency visit_1=0.8 visit_2=0.8. Got 0.8",
     ),
     "no such look": (
         lambda table: table, [*LOOKED, "--label-frequency", "visit_9=0.8"],

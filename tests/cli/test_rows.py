@@ -60,7 +60,7 @@ def test_a_sheet_can_be_selected_by_name(patients, capsys):
     assert "this workbook has no sheet 'Patient'; it has 'Read me', 'Patients'" in capsys.readouterr().err
     patients.to_csv("patients.csv", index=False)
     assert main(["inspect", "patients.csv", "--label", "diagnosed", "--sheet", "Patients"]) == 1
-    assert "(--sheet) is for Excel workbooks, and this is .csv" in capsys.readouterr().err
+    assert "(--sheet) is only for Excel workbooks, but the suffix of this file is .csv" in capsys.readouterr().err
     with pytest.warns(UserWarning, match=r"only the first of 2 sheets, 'Read me', is read. .*sheet='Patients'"):
         assert list(read_table("book.xlsx").columns) == ["note"]
 
@@ -71,7 +71,7 @@ def test_visit_attributes_can_be_the_only_propensity_attributes(tmp_path, monkey
     make_hospital(800)[0].to_csv("hospital.csv", index=False)
     options = ["--looks", *LOOKS, "--visit-attributes", f"hours={','.join(HOURS)}", "--exclude", "diagnosed", "checked"]
     assert main(["fit", "hospital.csv", *options, "--model", model, "--id", "patient", "--quiet"]) == 0
-    assert "Share of positives labelled by each look: visit_1 " in capsys.readouterr().out
+    assert "Share of positives that got a label at each look: visit_1 " in capsys.readouterr().out
 
 
 def test_rows_of_one_patient_are_a_group(patients, capsys):
@@ -90,7 +90,7 @@ def test_rows_of_one_patient_are_a_group(patients, capsys):
     assert high - low == pytest.approx(widths[1])
     assert main(["fit", "several.csv", "--label", "diagnosed", "--scar", "--groups", "patient", "--out", "new"]) == 1
     assert (
-        "--groups cannot be combined with --known-propensity, nor with --scar and one label" in capsys.readouterr().err
+        "--groups cannot be combined with --scar. Name the columns that drive the labelling" in capsys.readouterr().err
     )
     several["patient"] = several["patient"].where(several.index != 3)
     several.to_csv("gaps.csv", index=False)

@@ -347,10 +347,10 @@ def test_fields_cannot_be_set():
         ({"X": X.tolist()}, "X must be a two-dimensional array of floats; got a list"),
         ({"X": X[0]}, r"two-dimensional array of floats; got an array of shape \(2,\) and type float64"),
         ({"X": X.astype(int)}, r"two-dimensional array of floats; got an array of shape \(3, 2\) and type int"),
-        ({"attribute_names": ("a",)}, ("of the 2 columns of X, all different; there are 1 names, 1 of them different")),
+        ({"attribute_names": ("a",)}, ("of the 2 columns of X; it has 1 different names, and 1 entries")),
         (
             {"attribute_names": ("a", "a")},
-            ("of the 2 columns of X, all different; there are 2 names, 1 of them different"),
+            ("of the 2 columns of X; it has 1 different names, and 2 entries"),
         ),
         (
             {"y": np.array([0, 1])},

@@ -314,7 +314,7 @@ def test_wrong_content_is_never_cached(page, said, server, cache):
     url = f"{server.url}/toy.zip"
     with pytest.raises(DatasetFileError, match=rf"toy.zip could not be downloaded.\n  {url}: {said}") as caught:
         fetched(raw_file(urls=[url]))
-    by_hand = f"download {url} elsewhere and save it as {cache / 'toy.zip'}. Or set the environment variable "
+    by_hand = f"download {url} on another machine, and save it as {cache / 'toy.zip'}. Or set the environment variable "
     assert by_hand + "SCARLESS_DATA to a directory with toy/toy.zip or, unpacked, toy/toy.data." in str(caught.value)
     assert listing(cache) == []
 

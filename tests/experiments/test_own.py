@@ -272,7 +272,11 @@ def test_an_estimator_of_ours_may_have_other_parameters(read, tmp_path):
     [
         ("Broken", "ArithmeticError: too <b>much</b>"),
         ("Wild", "ValueError: predict_proba must return finite numbers; it returned NaN or infinity."),
-        ("OneColumn", "ValueError: predict_proba must return one column for each of two classes; it returned (24, 1)."),
+        (
+            "OneColumn",
+            "ValueError: predict_proba must return an array of shape (24, 2), one column for each class; its "
+            "shape is (24, 1).",
+        ),
     ],
 )
 def test_a_failed_method_is_recorded_and_the_others_run(read, tmp_path, estimator, error):
@@ -387,7 +391,7 @@ def test_records_of_other_data_are_not_mixed_with_these(read, tmp_path, folder, 
         return
     with pytest.raises(
         ValueError,
-        match=r"found has results of another dataset 'mine': the data, or their entry in the specification, have",
+        match=r"found has results of an earlier version of the dataset 'mine': its data, or its entry in the spec",
     ):
         run_experiment(spec, tmp_path / "found")
     assert len(store.records()) == 6
@@ -415,11 +419,11 @@ def test_a_callable_gives_a_pair_or_a_bunch(read, tmp_path):
 
 def test_parameters_reach_a_callable_and_what_it_returns_is_its_identity(read, tmp_path):
     run_experiment(read(CALLABLE), tmp_path / "found")
-    with pytest.raises(ValueError, match="another dataset 'mine'"):
+    with pytest.raises(ValueError, match="an earlier version of the dataset 'mine'"):
         run_experiment(read(CALLABLE + "parameters = {seed = 4}\n"), tmp_path / "found")
     anew = read(CALLABLE, ("load_pair", "load_anew"))
     run_experiment(anew, tmp_path / "anew")
-    with pytest.raises(ValueError, match="another dataset 'mine'"):
+    with pytest.raises(ValueError, match="an earlier version of the dataset 'mine'"):
         run_experiment(anew, tmp_path / "anew")
 
 
@@ -508,7 +512,7 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
         ),
         (
             SPEC.replace("tests:Mine", "tests:NoChances").replace("C = 2.0", ""),
-            r"has no predict_proba, with the given parameters. A method needs fit",
+            r"with the parameters \{.*\} has no predict_proba. A method needs fit",
         ),
         (SPEC.replace("C = 2.0", "D = 2.0"), r"cannot be created with {'D': 2.0}: .* unexpected keyword argument 'D'"),
         (
@@ -557,17 +561,20 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
             SPEC.replace('class = "ill"', 'class = "ill"\npositive = "maybe"'),
             "positive is 'maybe', but the class 'ill' has",
         ),
-        (SPEC.replace('"age", "place"', '"agge"'), r"propensity_attributes has 'agge', .* Did you mean 'age'\?"),
+        (SPEC.replace('"age", "place"', '"agge"'), r"propensity_attributes names 'agge', .* Did you mean 'age'\?"),
         (CALLABLE.replace("load_pair", "load_nothing"), r"must return \(X, y\), or a Bunch .*; it returned int"),
         (CALLABLE.replace("load_pair", "load_badly"), "'ours_for_tests:load_badly' failed with KeyError: 'gone'"),
-        (CALLABLE + "propensity_attributes = [4]", "propensity_attributes has 4; the columns of an array are 0 to 3"),
+        (
+            CALLABLE + "propensity_attributes = [4]",
+            "propensity_attributes names 4; the columns of this array are 0 to 3",
+        ),
         (
             CALLABLE + "[mechanisms]\nuse = ['attributes']",
-            "the mechanism needs propensity_attributes of the dataset. Name",
+            "the mechanism needs propensity attributes. Set propensity_attributes in the table of the dataset",
         ),
         (
             CALLABLE + "parameters = {n = 12}",
-            "one of its classes has . rows; for a split, each class needs at least 10",
+            "each class needs at least 10 rows, for training and for testing; the smaller class has .\\.",
         ),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_damaged_line_is_named(opened):
     opened.add(record(), timing(record()))
     with (opened.folder / RECORDS).open("ab") as file:
         file.write(b"\0\0\0\n")
-    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Run the experiment again"):
+    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is damaged\. Run `scarless compare`"):
         opened.records()
     told = opened.open_for("small", "abc", SPEC)
     (sentence,) = told
@@ -209,7 +209,7 @@ def test_another_specification_is_refused_and_the_same_is_not(opened):
     opened.open_for("small", "abc", SPEC)
     with pytest.raises(
         ValueError,
-        match=r"results has results of another specification \(small, abc; this one is other, abd\)\. Use another",
+        match=r"another specification: its name is small and its digest abc, but here they are other and abd\. Use",
     ):
         opened.open_for("other", "abd", SPEC)
     assert opened.manifest() == {"name": "small", "digest": "abc", "spec": SPEC}
@@ -305,7 +305,7 @@ def test_a_line_that_is_json_and_no_record_is_named(opened, row, file):
     opened.add(record(), timing(record()))
     with (opened.folder / file).open("a") as lines:
         lines.write(json.dumps(row) + "\n")
-    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Run the experiment again"):
+    with pytest.raises(ValueError, match=rf"Line 2 of .*{file} is damaged\. Run `scarless compare`"):
         opened.records() if file == RECORDS else opened.timings()
 
 
@@ -319,7 +319,9 @@ def test_a_timing_without_a_time_is_named(opened):
 def test_a_damaged_manifest_is_named_and_can_be_written_anew(opened, content):
     opened.add(record(), timing(record()))
     (opened.folder / "spec.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(ValueError, match=r"spec\.json is damaged: it must have the name, the digest .* Run the same"):
+    with pytest.raises(
+        ValueError, match=r"spec\.json is damaged: it must have the name, the digest .* Run `scarless compare`"
+    ):
         opened.manifest()
     (told,) = opened.open_for("small", "abc", SPEC)
     assert "spec.json was damaged and has been written again" in told

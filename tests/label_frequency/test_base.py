@@ -116,7 +116,7 @@ def test_labels_of_other_codings():
     for labels, pos_label in ((2 * s - 1, None), (s == 1, None), (np.where(s == 1, "a", "b"), "a")):
         model = Fixed(0.6, pos_label=pos_label).fit(X, labels)
         np.testing.assert_array_equal(np.sort(model.labels_), np.sort(s))
-    with pytest.warns(UserWarning, match="pos_label is not given.* The last in sorted order, 'b'"):
+    with pytest.warns(UserWarning, match="pos_label is not given.* The last value in sorted order, 'b'"):
         Fixed(0.9).fit(X, np.where(s == 1, "b", "a"))
 
 
@@ -348,8 +348,8 @@ def test_possible_frequencies_are_returned_without_a_warning(c):
             r"positive\. The label frequency is set to 1, which means that every positive is labelled\.",
         ),
         (np.inf, 1.0, "Name estimates a class prior of 0, but"),
-        (0.25, 2 / 7, r"Name estimates a label frequency of 0.25\. .* is 0.25, so every row would be positive\. "),
-        (0.0, 2 / 7, r"label frequency of 0\. .* is set to 0.286, which leaves one row negative"),
+        (0.25, 2 / 7, r"Name estimates a label frequency of 0.25\. .* be positive, because the share of .* is 0.25\. "),
+        (0.0, 2 / 7, r"label frequency of 0\. .* is set to 0.286, so that one row is negative"),
         (-1.0, 2 / 7, "label frequency of -1"),
         (-np.inf, 2 / 7, "label frequency of -inf"),
     ],

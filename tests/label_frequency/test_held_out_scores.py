@@ -90,7 +90,9 @@ def test_no_more_folds_than_rows_of_either_kind(n_labelled, n_folds):
 @pytest.mark.parametrize("n_labelled", [1, 5])
 def test_fewer_than_two_of_a_kind(kind, n_labelled):
     s = (np.arange(6) < n_labelled).astype(int)
-    with pytest.raises(ValueError, match=f"at least 2 labelled and 2 unlabelled rows; there are {n_labelled} and"):
+    with pytest.raises(
+        ValueError, match=f"at least 2 labelled and 2 unlabelled rows; there are {n_labelled} labelled and"
+    ):
         kind().fit(X[:6], s)
 
 
@@ -205,7 +207,7 @@ def test_elkan_noto_needs_probabilities():
 @ALL
 def test_invalid_options_are_refused(kind):
     for wrong in ("lr", LogisticRegression, 3):
-        with pytest.raises(ValueError, match="must be None, 'precomputed' or a scikit-learn classifier"):
+        with pytest.raises(ValueError, match="must be None, 'precomputed' or an instance of a scikit-learn classifier"):
             kind(wrong).fit(X, S)
     with pytest.raises(ValueError, match=r"LinearRegression has no predict_proba.*pass your own scores"):
         kind(LinearRegression()).fit(X, S)

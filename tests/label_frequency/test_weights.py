@@ -169,7 +169,9 @@ def test_the_interval_of_weighted_rows_is_close_to_that_of_copies():
 
 def test_too_many_copies_for_half_samples():
     model = ElkanNoto("precomputed", n_resamples=20)
-    with pytest.raises(ValueError, match=r"sample_weight counts as .*e\+10 rows\. .* fewer than 1e\+09 rows"):
+    with pytest.raises(
+        ValueError, match=r"sample_weight: the weights represent .*e\+10 rows\. .* fewer than 1e\+09 rows"
+    ):
         model.fit(SCORES, S, np.full(N, 1e8))
     model.set_params(n_resamples=0).fit(SCORES, S, np.full(N, 1e8))
 

@@ -81,14 +81,14 @@ def test_unknown_name_suggests_the_nearest(form, wrong, right):
 def test_unknown_name_with_nothing_near_lists_the_columns(form):
     with pytest.raises(
         ValueError,
-        match=r"attributes names 'zzz', which is not a column of X\. Its columns are 'age', 'visits', 'Income'",
+        match=r"attributes names 'zzz', which is not a column of X\. The columns are 'age', 'visits', 'Income'",
     ):
         GeometricMeanSAR(["zzz"]).propensity(form(VALUES))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, *BY_NAME])
 def test_position_out_of_range(form):
-    with pytest.raises(ValueError, match=r"attributes names column 3, but X has 3 columns \(0 to 2\)"):
+    with pytest.raises(ValueError, match="attributes selects column 3, but columns of X are numbered 0 to 2"):
         GeometricMeanSAR([0, 3]).propensity(form(VALUES))
 
 
@@ -111,28 +111,31 @@ def test_values_that_are_not_finite(form, bad, shown):
     values = VALUES.copy()
     values[2, 1] = bad
     with pytest.raises(
-        ValueError, match=rf"must have finite numbers; 1 of 4 values are not finite \(first: row 2 = {shown}\)"
+        ValueError,
+        match=rf"must have finite numbers; 1 of 4 values are not finite \(first: row 2 = {shown}; rows are",
     ):
         GeometricMeanSAR([0, 1]).propensity(form(values))
 
 
 def test_a_null_in_polars_is_missing():
-    with pytest.raises(ValueError, match=r"attribute 'a' must have finite numbers.*\(first: row 1 = nan\)"):
+    with pytest.raises(
+        ValueError, match=r"attribute 'a' must have finite numbers.*\(first: row 1 = nan; rows are counted from 0\)"
+    ):
         GeometricMeanSAR("a").propensity(pl.DataFrame({"a": [1, None, 3]}))
 
 
 def test_text_is_not_a_number():
-    with pytest.raises(ValueError, match="attribute 'a' must hold numbers"):
+    with pytest.raises(ValueError, match="attribute 'a' must contain only numbers"):
         GeometricMeanSAR("a").propensity(pd.DataFrame({"a": ["x", "y"]}))
 
 
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ([], r"attributes selects no column; name at least one attribute, or use SCAR\(c\) for labels that"),
+        ([], r"attributes selects no column; select at least one, or use SCAR\(c\) for labels that"),
         ([False, False], "attributes selects no column"),
-        (["a", "b", "a"], "attributes selects a column more than once: 'a'"),
-        ([-1, -1], "attributes selects a column more than once: -1"),
+        (["a", "b", "a"], "attributes must select each column only once. Selected more than once: 'a'"),
+        ([-1, -1], "attributes must select each column only once. Selected more than once: -1"),
         ([0.5], "attributes must be names or column numbers, a slice, .*; got 0.5 of type float"),
         ([True, 0], "attributes must be names or column numbers, a slice, .*; got True of type bool"),
         (None, "attributes must be names or column numbers, a slice, .*; got None of type NoneType"),
@@ -162,22 +165,25 @@ def test_a_raw_name_takes_one_value_for_each_of_its_columns(raw, columns, form):
         np.testing.assert_array_equal(make(raw).propensity(X), make(columns).propensity(X))
 
 
-LISTED = "values for 2 columns of X: attribute 'home_farm', attribute 'home_town'. Give one for each, in this order"
+LISTED = (
+    r"must have one value for each of 2 columns of X, in this order: attribute 'home_farm', attribute 'home_town'\. "
+    "Number of values:"
+)
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "named"),
+    ("mechanism", "named", "n_values"),
     [
-        (LogisticSAR("home", [1.0]), "coefficients has 1"),
-        (LogisticSAR(slice("home_farm", "home_town", 2), [1.0, 2.0, 3.0]), "coefficients has 3"),
-        (GeometricMeanSAR("home", signs=[1, 1, -1]), "signs has 3"),
-        (GeometricMeanSAR(lambda X: ["home"], ranges=[(0, 1)]), "ranges has 1"),
-        (StratifiedSAR("home", {0: 0.5}), r"the stratum \(0,\) has 1"),
+        (LogisticSAR("home", [1.0]), "coefficients", 1),
+        (LogisticSAR(slice("home_farm", "home_town", 2), [1.0, 2.0, 3.0]), "coefficients", 3),
+        (GeometricMeanSAR("home", signs=[1, 1, -1]), "signs", 3),
+        (GeometricMeanSAR(lambda X: ["home"], ranges=[(0, 1)]), "ranges", 1),
+        (StratifiedSAR("home", {0: 0.5}), r"table: the stratum \(0,\)", 1),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_values_that_do_not_fit_the_columns(mechanism, named):
-    with pytest.raises(ValueError, match=f"{named} {LISTED}"):
+def test_values_that_do_not_fit_the_columns(mechanism, named, n_values):
+    with pytest.raises(ValueError, match=f"{named} {LISTED} {n_values}"):
         mechanism.propensity(HOMES)
 
 
@@ -191,11 +197,26 @@ def test_steps_go_along_one_column():
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda: LogisticSAR([0, 1], [1.0]), "coefficients has 1 values for 2 attributes"),
-        (lambda: LogisticSAR([0, -1], [1.0, 2.0, 3.0]), "coefficients has 3 values for 2 attributes"),
-        (lambda: LogisticSAR(["a", "b"], [1.0]), "coefficients has 1 values for 2 attributes"),
-        (lambda: GeometricMeanSAR([True, False, True], signs=[1]), "signs has 1 values for 2 attributes"),
-        (lambda: GeometricMeanSAR(-1, ranges=[(0, 1), (0, 1)]), "ranges has 2 values for 1 attributes"),
+        (
+            lambda: LogisticSAR([0, 1], [1.0]),
+            "coefficients must have one value for each attribute.*: 2; number of values: 1",
+        ),
+        (
+            lambda: LogisticSAR([0, -1], [1.0, 2.0, 3.0]),
+            "coefficients must have one value for each attribute.*: 2; number of values: 3",
+        ),
+        (
+            lambda: LogisticSAR(["a", "b"], [1.0]),
+            "coefficients must have one value for each attribute.*: 2; number of values: 1",
+        ),
+        (
+            lambda: GeometricMeanSAR([True, False, True], signs=[1]),
+            "signs must have one value for each attribute.*: 2; number of values: 1",
+        ),
+        (
+            lambda: GeometricMeanSAR(-1, ranges=[(0, 1), (0, 1)]),
+            "ranges must have one value for each attribute.*: 1; number of values: 2",
+        ),
         (lambda: StepSAR([True, True], [0.5], [0.2, 0.6]), "attribute must select one column; it selects 2"),
     ],
 )
@@ -259,5 +280,5 @@ def test_a_fitted_mechanism_without_names_has_positions():
 
 
 def test_rows_of_unequal_length():
-    with pytest.raises(ValueError, match="X must be a table with rows of equal length; NumPy cannot convert it"):
+    with pytest.raises(ValueError, match=r"X must be a table with rows of equal length\. NumPy cannot convert it to "):
         LogisticSAR([0], [1.0]).propensity([[1.0, 2.0], [3.0]])

@@ -90,7 +90,7 @@ def test_only_a_snar_mechanism_changes_with_the_class_probability():
 def test_class_probability_errors():
     with pytest.raises(ValueError, match="class_probability has 3 values for 2 rows"):
         SCAR(0.5).propensity([[0], [1]], class_probability=[0.1, 0.2, 0.3])
-    with pytest.raises(ValueError, match=r"class_probability must hold probabilities in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"class_probability must contain probabilities in \[0, 1\]"):
         SCAR(0.5).propensity([[0], [1]], class_probability=[0.1, 1.2])
 
 
@@ -193,7 +193,7 @@ def test_values_outside_the_range():
     X = [[5.0], [12.0], [-3.0]]
     with pytest.raises(
         ValueError,
-        match=r"attribute 0 has 2 of 3 values outside its range \[0, 10\] \(first: row 1 = 12\).*clip",
+        match=r"attribute 0 has 2 of 3 values outside its range \[0, 10\] \(first: row 1 = 12; rows are counted.*clip",
     ):
         GeometricMeanSAR([0], ranges=[(0, 10)]).propensity(X)
     clipped = GeometricMeanSAR([0], ranges=[(0, 10)], outside="clip").propensity(X)
@@ -225,20 +225,23 @@ def test_no_rows():
         ({"high": np.nan}, "high must be a finite number; it is nan"),
         (
             {"low": 0.8, "high": 0.2},
-            "low must be below high; low is 0.8 and high is 0.2.*change the sign of the attribute",
+            "low must be below high; low is 0.8 and high is 0.2.*set the entry of signs for the attribute to -1",
         ),
         ({"low": 0.5, "high": 0.5}, r"For a constant propensity, use SCAR\(0.5\)"),
-        ({"signs": [1]}, "signs has 1 values for 2 attributes; give one value for each attribute"),
+        ({"signs": [1]}, "signs must have one value for each attribute.*: 2; number of values: 1"),
         ({"signs": [1, 0]}, r"signs must be \+1 or -1; signs\[1\] is 0"),
         ({"signs": [1, 0.5]}, r"signs must be \+1 or -1; signs\[1\] is 0.5"),
         ({"signs": [True, True]}, r"signs must be \+1 or -1; signs\[0\] is True"),
         ({"signs": [1, None]}, r"signs must be \+1 or -1; signs\[1\] is None"),
-        ({"ranges": [(0, 1)]}, "ranges has 1 values for 2 attributes"),
+        (
+            {"ranges": [(0, 1)]},
+            "ranges must have one value for each attribute.*: 2; number of values: 1",
+        ),
         ({"ranges": [(0, 1), (1, 1)]}, r"ranges\[1\] must have a minimum below its maximum.* \(1, 1\)"),
         ({"ranges": [(0, 1), 7]}, r"ranges\[1\] must be a pair \(minimum, maximum\); it is 7"),
         (
             {"ranges": [(0, np.inf), (0, 1)]},
-            r"ranges\[0\] must be a finite number; it is inf",
+            r"ranges\[0\]\[1\] must be a finite number; it is inf",
         ),
         ({"outside": "ignore"}, "outside must be 'raise' or 'clip'; it is 'ignore'"),
     ],
@@ -276,7 +279,11 @@ def test_logistic_does_not_scale_attributes():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        (([0, 1], [1.0]), {}, "coefficients has 1 values for 2 attributes; give one value for each attribute"),
+        (
+            ([0, 1], [1.0]),
+            {},
+            "coefficients must have one value for each attribute.*: 2; number of values: 1",
+        ),
         (([0], [np.inf]), {}, r"coefficients\[0\] must be a finite number; it is inf"),
         (([0], [1.0], "x"), {}, "intercept must be a finite number; it is 'x'"),
         (([0], [1.0]), {"low": -0.1}, r"low must lie in \(0, 1\]"),
@@ -290,7 +297,7 @@ def test_logistic_parameter_errors(arguments, options, message):
 
 
 def test_logistic_that_underflows_to_zero():
-    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]; 1 of 2 values do not"):
+    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]\. Invalid values: 1 of 2"):
         LogisticSAR([0], [1.0]).propensity([[0.0], [-1000.0]])
 
 

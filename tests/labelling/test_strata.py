@@ -49,7 +49,7 @@ def test_unknown_stratum():
         ValueError,
         match=r"no propensity for the stratum with attribute 'region' = 'west', attribute 'sex' = 0 \(row 1, counted "
         r"from 0\). "
-        r"3 of 4 rows are in strata without a propensity. Add every missing stratum to the table \(2 in total\)",
+        r"Number of rows without a propensity: 3 of 4; number of strata to add to the table: 2",
     ):
         StratifiedSAR(["region", "sex"], TABLE).propensity(X)
 
@@ -66,24 +66,30 @@ def test_unknown_stratum():
 )
 def test_missing_value(values):
     table = {"north": 0.1, "south": 0.9, 0: 0.1, 1: 0.9, pd.Timestamp(0): 0.3}
-    with pytest.raises(ValueError, match=r"attribute 'a' has 1 missing values of 3 \(first: row 1, counted from 0\)"):
+    with pytest.raises(ValueError, match=r"attribute 'a' has missing values \(1 of 3; first: row 1, counted from 0\)"):
         StratifiedSAR("a", table).propensity(pd.DataFrame({"a": values}))
 
 
 def test_missing_value_in_polars():
-    with pytest.raises(ValueError, match=r"attribute 'a' has 1 missing values of 2 \(first: row 1, counted from 0\)"):
+    with pytest.raises(ValueError, match=r"attribute 'a' has missing values \(1 of 2; first: row 1, counted from 0\)"):
         StratifiedSAR("a", {"x": 0.5}).propensity(pl.DataFrame({"a": ["x", None]}))
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({}, "table must map each stratum to its propensity"),
-        ([0.1, 0.2], "table must map each stratum to its propensity"),
-        ({("north",): 0.1}, r"the stratum \('north',\) has 1 values for 2 attributes"),
-        ({"north": 0.1}, "the stratum 'north' has 1 values for 2 attributes"),
-        ({("a", 1): 0.0}, r"the propensity of the stratum \('a', 1\) must lie in \(0, 1\]; it is 0"),
-        ({("a", 1): 1.1}, r"the propensity of the stratum \('a', 1\) must lie in \(0, 1\]; it is 1.1"),
+        ({}, "table must be a dictionary with the propensity of each stratum, .*; got"),
+        ([0.1, 0.2], "table must be a dictionary with the propensity of each stratum, .*; got"),
+        (
+            {("north",): 0.1},
+            r"table: the stratum \('north',\) must have one value for each attribute.*: 2; number of values: 1",
+        ),
+        (
+            {"north": 0.1},
+            "table: the stratum 'north' must have one value for each attribute.*: 2; number of values: 1",
+        ),
+        ({("a", 1): 0.0}, r"table: the propensity of the stratum \('a', 1\) must lie in \(0, 1\]; it is 0"),
+        ({("a", 1): 1.1}, r"table: the propensity of the stratum \('a', 1\) must lie in \(0, 1\]; it is 1.1"),
     ],
 )
 def test_table_errors(table, message):
@@ -128,7 +134,7 @@ def test_steps_equal_a_table_on_discrete_values():
         (("a", [1, 0], [0.1, 0.2, 0.3]), r"thresholds must increase; they are \(1.0, 0.0\)"),
         (("a", [1, 1], [0.1, 0.2, 0.3]), "thresholds must increase"),
         (("a", [np.nan], [0.1, 0.2]), r"thresholds\[0\] must be a finite number"),
-        (("a", [0], [0.1]), "propensities has 1 values; 1 thresholds make 2 steps"),
+        (("a", [0], [0.1]), "propensities must have one value for each step, .* steps: 2; .* propensities: 1"),
         (("a", [0], [0.1, 0]), r"propensities\[1\] must lie in \(0, 1\]; it is 0"),
     ],
 )

@@ -153,7 +153,7 @@ def test_input_errors():
         corrected_bound(P, propensity=0.5, y=P)
     with pytest.raises(ValueError, match="y_pred has no rows"):
         corrected_bound([], propensity=[])
-    with pytest.raises(ValueError, match="y_pred must hold probabilities"):
+    with pytest.raises(ValueError, match="y_pred must contain probabilities"):
         corrected_bound([1.5], propensity=0.5)
     with pytest.raises(ValueError, match="cost must be one of"):
         corrected_bound(P, propensity=0.5, cost="hinge")

@@ -288,7 +288,7 @@ def test_input_errors():
         risk_interval([0, 2], f, propensity=0.5)
     with pytest.raises(ValueError, match="propensity must lie in"):
         risk_interval(s, f, propensity=[0.5, 0.0])
-    with pytest.raises(ValueError, match="y_pred must hold probabilities"):
+    with pytest.raises(ValueError, match="y_pred must contain probabilities"):
         risk_interval(s, [0.5, -1], propensity=0.5)
     with pytest.raises(ValueError, match="s has 3 values for 2 rows"):
         risk_interval([0, 1, 1], f, propensity=0.5)

@@ -121,7 +121,7 @@ def test_one_labelled_row_is_not_certain_of_recall():
     assert math.isnan(found.standard_error)
     assert found.interval == pytest.approx(wilson(1, 1))
     assert str(found) == (
-        "Recall 1.0000 (standard error unknown, 95% interval 0.2065 to 1.0000; 1 labelled rows, effective size 1)"
+        "Recall 1.0000 (standard error unknown, 95% interval 0.2065 to 1.0000; 1 labelled row, effective size 1)"
     )
 
 

@@ -600,11 +600,11 @@ def test_a_class_prior_needs_a_label():
 
 
 def test_rankings_need_an_order_and_decisions_a_threshold():
-    with pytest.raises(ValueError, match=r"y_pred must not contain NaN, .* 1 of 2 rows are NaN \(first: row 1\)"):
+    with pytest.raises(ValueError, match=r"y_pred must not contain NaN, .* Rows with NaN: 1 of 2 \(first: row 1\)"):
         propensity_weighted_roc_auc([0, 1], [0.1, math.nan], propensity=0.5)
     with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1"):
         propensity_weighted_accuracy(S, P, propensity=E, threshold=1.0)
-    with pytest.raises(ValueError, match=r"y_pred must hold probabilities in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"y_pred must contain probabilities in \[0, 1\]"):
         propensity_weighted_accuracy(S, -P, propensity=E)
     with pytest.raises(ValueError, match="level must lie"):
         observed_log_likelihood(S, P, propensity=E, level=0.0)

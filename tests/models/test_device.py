@@ -134,7 +134,9 @@ def test_errors_name_the_problem(data, there):
         SAREMClassifier().fit(there(X), there(s[:5]))
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         SAREMClassifier().fit(there(X[:, 0]), there(s))
-    with pytest.raises(ValueError, match="X must be an array of numbers; its type is complex128"):
+    with pytest.raises(
+        ValueError, match="X must have the type float64, float32, an integer type or bool; its type is complex128"
+    ):
         SAREMClassifier().fit(there(X.astype(complex)), there(s))
     with pytest.raises(ValueError, match="X has 3 features, but SAREMClassifier is expecting 4"):
         SAREMClassifier().fit(there(X), there(s)).predict(there(X[:, :3]))

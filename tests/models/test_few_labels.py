@@ -118,8 +118,8 @@ def test_fits_to_few_labels_warn_about_the_class_prior(few, make):
     X, s = few
     text = (
         r"there are only \d+ labelled rows. You can rely on the ranking of rows. Do not rely on the number of "
-        r"positives \(class prior 0\.\d\d, 95% interval 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on it. "
-        r"Name the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
+        r"positives \(class prior 0\.\d\d, 95% interval 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on "
+        r"the class prior. Name the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
         r"scarless.diagnostics.plan_audit."
     )
     with pytest.warns(ClassPriorWarning, match=text):
@@ -278,7 +278,7 @@ def test_a_class_prior_below_the_share_of_labels_is_refused(few):
     ("known", "told"),
     [
         (0.3, r"known must be a list, such as \[ClassPrior\(0\.35, se=0\.02\)\]; got 0\.3"),
-        ([0.3], r"known may contain .*, LabelFrequency\(\.\.\.\) and PseudoObservations\(\.\.\.\) only; got 0\.3"),
+        ([0.3], r"known must contain only .*, LabelFrequency\(\.\.\.\) and PseudoObservations\(\.\.\.\); got 0\.3"),
         ([ClassPrior(0.3, where={0: 1})], r"known has the class prior where 0 = 1, but no row has these values"),
         ([LabelFrequency(0.3, look=1)], r"known has the label frequency of look 1, but labels have 1 look"),
     ],

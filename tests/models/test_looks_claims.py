@@ -87,7 +87,7 @@ def test_audits_of_0_in_unaudited_rows_get_a_warning(seed, attributes):
 
 def test_audits_of_0_in_labelled_rows_are_refused():
     seen = Seen(0)
-    with pytest.raises(ValueError, match="code audit as NaN"):
+    with pytest.raises(ValueError, match="use NaN or -1 in audit"):
         SAREMClassifier(propensity_attributes=[3]).fit(seen.X, seen.s, audit=np.nan_to_num(seen.audit))
 
 

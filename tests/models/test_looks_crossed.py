@@ -229,9 +229,9 @@ def test_incompatible_options_are_refused(seen):
     with pytest.raises(ValueError, match=r"cv must not be None .* To fit without folds, .* use PublishedEMClassifier"):
         crossed(LOGISTIC, cv=None).fit(**given)
     for model in (crossed(LOGISTIC, known=[PseudoObservations(3)]), crossed(None, known=[PseudoObservations(0)])):
-        with pytest.raises(ValueError, match="PseudoObservations need one label for each row"):
+        with pytest.raises(ValueError, match="PseudoObservations cannot be combined with several looks"):
             model.fit(**given)
-    with pytest.raises(ValueError, match=r"n_starts must be a whole number .* A list of starts needs one label"):
+    with pytest.raises(ValueError, match=r"n_starts must be a whole number if there are several looks"):
         crossed(None, n_starts=["paper"]).fit(**given)
 
 

@@ -299,10 +299,10 @@ def test_a_final_fit_that_did_not_converge_says_so(pu):
         ({"attribute_sets": []}, "attribute_sets must be 'auto', or a list or dict"),
         (
             {"attribute_sets": {1: [0], "1": [1]}},
-            "attribute_sets: each set needs a different name; got '1', '1'. Rename the sets",
+            "attribute_sets: each set needs a different name; got '1', '1'. Remove duplicate sets",
         ),
         ({"cv": []}, "cv has no folds. If it is a generator, it is empty after one fit"),
-        ({"attribute_sets": [[9]]}, "attribute_sets names column 9, but X has 4 columns"),
+        ({"attribute_sets": [[9]]}, "attribute_sets selects column 9, but columns of X are numbered 0 to 3"),
     ],
 )
 def test_bad_options_are_refused(pu, options, message):
@@ -321,7 +321,7 @@ def test_folds_without_labels_are_refused(pu):
 def test_too_few_labels_for_folds_are_refused(pu):
     s = np.zeros(pu.s.size)
     s[0] = 1
-    with pytest.raises(ValueError, match="needs at least 2 different labelled and 2 different unlabelled rows"):
+    with pytest.raises(ValueError, match="needs at least 2 different labelled rows and 2 different unlabelled rows"):
         SAREMClassifierCV(propensity_attributes=[2]).fit(pu.X, s)
 
 

@@ -268,5 +268,5 @@ def test_wrong_input_is_refused(seen):
         model.fit(seen.X, seen.S, audit=[1, 0, 1])
     with pytest.raises(ValueError, match="known has the label frequency of look 2, but labels have 2 looks"):
         clone(model).set_params(known=[LabelFrequency(0.5, look=2)]).fit(seen.X, seen.S)
-    with pytest.raises(ValueError, match="labelled rows were audited negative"):
+    with pytest.raises(ValueError, match="were audited negative"):
         model.fit(seen.X, seen.S, audit=np.zeros(400))

@@ -92,7 +92,7 @@ def test_one_look_without_audits_has_the_optimum_of_one_label(data, shape):
 
 def test_models_with_the_same_columns_get_a_warning_and_are_ordered_as_in_the_paper(data):
     X, s = data["X"], data["s"]
-    with pytest.warns(UserWarning, match="the two can be swapped"):
+    with pytest.warns(UserWarning, match="the two models can be swapped"):
         want = _model(propensity_attributes=slice(None)).fit(X, s)
     with pytest.warns(UserWarning, match="one label for each row does not show which one is the class model"):
         got = _model(propensity_attributes=slice(None)).fit(X, s, audit=np.full(N, np.nan))
@@ -437,7 +437,7 @@ def test_small_and_odd_tables_are_fitted_or_refused_in_words(seed, n, n_looks, s
                 "were audited negative",
                 "has only missing values",
                 "one class only",
-                "has only labels of 1",
+                "contains 1 and missing values",
                 "at some look",
                 "and there are",
             )

@@ -179,7 +179,7 @@ def test_a_name_is_the_estimator_with_seed_0(simulated):
     [
         (1.5, 1.0, "Constant estimates a class prior of .*label frequency is set to 1"),
         (np.inf, 1.0, "Constant estimates a class prior of 0"),
-        (0.0, None, "Constant estimates a label frequency of 0. .*which leaves one row negative"),
+        (0.0, None, "Constant estimates a label frequency of 0. .*so that one row is negative"),
         (-3, None, "Constant estimates a label frequency of -3"),
     ],
 )
@@ -196,12 +196,15 @@ def test_impossible_estimates_are_clipped_with_one_warning(pu, value, used, mess
     ("estimator", "message"),
     [
         (Constant(np.nan), r"Constant estimated a label frequency of NaN from 400 rows"),
-        (Constant(None), "Constant must have a number as label_frequency_ after fit"),
-        (Constant([0.1, 0.2]), "Constant must have a number as label_frequency_"),
-        (GaussianNB(), r"GaussianNB must have a number as label_frequency_ .* no attribute 'label_frequency_'"),
+        (Constant(None), "after fit, the attribute label_frequency_ of Constant must be a number"),
+        (Constant([0.1, 0.2]), "after fit, the attribute label_frequency_ of Constant must be a number"),
+        (GaussianNB(), r"label_frequency_ of GaussianNB must be a number: .* no attribute 'label_frequency_'"),
         ("km3", r"label_frequency='km3' is not the name of an estimator\. Names are 'tice', .*Did you mean 'km[12]'"),
         (RootShare, r"got <class .*RootShare'>. Pass an instance: RootShare\(\)\."),
-        ([0.3], r"label_frequency must be a number in \(0, 1\], the name of .*; got \[0.3\]. Names are 'tice'"),
+        (
+            [0.3],
+            r"label_frequency must be the name of .* a number in \(0, 1\]\); got \[0.3\]. Names are 'tice'",
+        ),
         (True, "label_frequency must be a finite number; it is True"),
     ],
 )
@@ -250,7 +253,7 @@ def test_the_label_frequency_estimator_must_read_text_that_the_classifier_reads(
     frame = pd.DataFrame(pu.X, columns=list("abcd")).assign(region=np.where(pu.X[:, 0] > 0, "north", "south"))
     model = SCARClassifier("tice", estimator=make_pipeline(encode, LogisticRegression()), method="likelihood")
     message = (
-        r"label_frequency: TIcE could not be fitted\. 1 of 5 columns hold text.*'region'.*"
+        r"label_frequency: TIcE could not be fitted\. X must contain only numbers.*'region' \(1 of 5\).*"
         r"label_frequency=make_pipeline\(encoder, TIcE\(\)\)"
     )
     with pytest.raises(ValueError, match=message):

@@ -123,7 +123,7 @@ def test_a_stack_of_looks_is_saved_and_loaded(seen, looked, tmp_path):
 
 
 def test_unsupported_methods_of_a_stack_of_looks_are_refused(seen, looked):
-    told = r"is not available for this SARStackingClassifier: with several looks, .* it needs two logistic models"
+    told = r"is not available for this SARStackingClassifier\. With several looks, .* are both logistic"
     for call in (looked.predict_posterior_interval, looked.draw_posteriors):
         with pytest.raises(ValueError, match=told):
             call(seen.X, seen.S)

@@ -272,8 +272,8 @@ def marked(marks):
 def test_a_failed_estimate_uses_the_pooled_value_with_one_warning(mark, reason):
     X, s = marked([0, mark, 0, mark, 0])
     message = (
-        rf"Choosy failed in 2 of 5 strata\. These use the pooled label frequency, 0\.577\. First error, for the rows "
-        rf"where column 0 = 1\.0: .*{reason}"
+        rf"Choosy failed in 2 of 5 strata\. These strata use the pooled label frequency, 0\.577\. First error, for the "
+        rf"rows where column 0 = 1\.0: .*{reason}"
     )
     with pytest.warns(UserWarning, match=message) as record:
         model = StratifiedSCARClassifier([0], label_frequency=Choosy()).fit(X, s)
@@ -292,8 +292,8 @@ def test_warnings_of_strata_are_combined_into_one():
     X, s = marked([0, 0, 2, 2, 2, 2])
     frame = pd.DataFrame(X, columns=["region", "mark", "a", "b"])
     message = (
-        r"Choosy warned in 4 of 7 fits \(one to all rows, one to each stratum\)\. First warning, for the rows where "
-        r"region = 2\.0: a rough estimate"
+        r"Choosy warned in 4 of 7 fits \(there is one fit for all rows together, and one for each stratum\)\. First "
+        r"warning, for the rows where region = 2\.0: a rough estimate"
     )
     with pytest.warns(UserWarning, match=message) as record:
         StratifiedSCARClassifier("region", label_frequency=Choosy()).fit(frame, s)
@@ -490,7 +490,7 @@ def test_the_label_frequency_estimator_must_read_text_that_the_classifier_reads(
     table, _, s = with_regions(sar)
     model = StratifiedSCARClassifier("c", label_frequency="tice", estimator=text_reader(), method="likelihood")
     message = (
-        r"label_frequency: TIcE could not be fitted\. 1 of 4 columns hold text.*'region'.*"
+        r"label_frequency: TIcE could not be fitted\. X must contain only numbers.*'region' \(1 of 4\).*"
         r"label_frequency=make_pipeline\(encoder, TIcE\(\)\)"
     )
     with pytest.raises(ValueError, match=message):
@@ -536,7 +536,7 @@ def test_missing_propensity_attributes_are_refused_even_if_the_estimator_accepts
     model.tol = 0.1
     model.fit(X, s)  # column 0 is not a propensity attribute
     X[7, 2] = np.nan
-    message = r"propensity_attributes: column 2 has 1 missing values in 900 rows \(first: row 7\)"
+    message = r"propensity_attributes: column 2 has 1 missing value in 900 rows \(first: row 7\)"
     with pytest.raises(ValueError, match=message):
         model.predict_propensity(X)
     with pytest.raises(ValueError, match=message):
@@ -656,7 +656,7 @@ def test_a_number_as_label_frequency_is_refused(sar, value):
         ({"estimator": LogisticRegression}, "estimator must be an instance of a scikit-learn classifier"),
         ({"propensity_attributes": "age"}, "names the column 'age', but X has no column names"),
         ({"propensity_attributes": []}, "selects no column.*None for a propensity that is the same for every row"),
-        ({"propensity_attributes": 9}, "propensity_attributes names column 9, but X has 5 columns"),
+        ({"propensity_attributes": 9}, "propensity_attributes selects column 9, but columns of X are numbered 0 to 4"),
         (
             {"propensity_attributes": slice(None)},
             r"propensity_attributes selects every column of X \(n_features = 5\), but .* use SAREMClassifier",

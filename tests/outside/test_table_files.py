@@ -409,11 +409,11 @@ def test_the_warning_points_at_the_line_of_the_user():
 
 @pytest.mark.parametrize("text", [",a\n0,x\n2,y\n", ",a\nu,x\nv,y\n", ",a\n2,x\n3,y\n"])
 def test_a_column_without_a_name_is_refused(text):
-    refused("the header has no name for column 1; give every column a name", text)
+    refused("column 1 has no name; give every column a name", text)
 
 
 def test_several_columns_without_names():
-    refused("no name for columns 2, 4", "a,,b, \n1,2,3,4\n")
+    refused("columns 2, 4 have no name", "a,,b, \n1,2,3,4\n")
 
 
 def test_a_named_column_of_row_numbers_stays():
@@ -421,9 +421,9 @@ def test_a_named_column_of_row_numbers_stays():
 
 
 def test_duplicate_names():
-    refused("has names 'a', 'b' more than once; give every column its own name", "a,b,c, a,b\n1,2,3,4,5\n")
+    refused("the column names 'a', 'b' occur more than once; give every column its own name", "a,b,c, a,b\n1,2,3,4,5\n")
     pyarrow.parquet.write_table(pyarrow.table([[1], [2]], ["x", "x"]), "t.parquet")
-    refused("has name 'x' more than once", name="t.parquet")
+    refused("the column name 'x' occurs more than once", name="t.parquet")
 
 
 # --- files that cannot be read
@@ -464,7 +464,7 @@ def test_errors_of_the_operating_system_are_reported(monkeypatch, error):
 
     monkeypatch.setattr(Path, "open", fails)
     denied = isinstance(error, PermissionError)
-    refused("you may not read this file" if denied else r"cannot be read \(Input/output error\)")
+    refused("you have no permission to read this file" if denied else r"cannot be read \(Input/output error\)")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"  \n\t\r\n", b"\xef\xbb\xbf\n"])

@@ -31,7 +31,8 @@ def test_invalid_cv_raises(cv, rows):
 
 @pytest.mark.parametrize("cv", [[5], [(0, 1, 2)], [("a",)], ["ab"], [([0, 1],)], [None]])
 def test_an_entry_that_is_not_a_pair_raises(cv, rows):
-    with pytest.raises(ValueError, match=r"cv must contain pairs \(training rows, test rows\); its entry 0 is "):
+    message = r"cv must contain pairs \(training rows, test rows\); its entry 0 \(counted from 0\) is "
+    with pytest.raises(ValueError, match=message):
         folds(cv, rows)
 
 
@@ -42,7 +43,7 @@ def test_rows_that_are_neither_indices_nor_a_mask_raise(part, rows):
 
 
 def test_rows_of_unequal_length_raise(rows):
-    with pytest.raises(ValueError, match="entry 0 of cv must hold one value per row"):
+    with pytest.raises(ValueError, match="entry 0 of cv must contain one value per row"):
         folds([([[0], [1, 2]], [3])], rows)
 
 

@@ -139,7 +139,7 @@ def test_folds_of_splitters_and_lists_are_not_changed(splitter):
 # --- errors
 
 
-@pytest.mark.parametrize(("labelled", "told"), [([0], "there are 1 and 5"), ([0, 1, 2, 3, 4], "there are 5 and 0")])
+@pytest.mark.parametrize(("labelled", "told"), [([0], "got 1 and 5"), ([0, 1, 2, 3, 4], "got 5 and 0")])
 def test_too_few_different_rows_raise(labelled, told):
     X, s = np.arange(5.0)[:, None], np.isin(np.arange(5), labelled).astype(float)
     if len(labelled) == 1:
@@ -149,14 +149,14 @@ def test_too_few_different_rows_raise(labelled, told):
         )  # an unlabelled copy of the labelled row counts as unlabelled row
     with pytest.raises(
         ValueError,
-        match=rf"at least 2 different labelled and 2 different unlabelled rows; {told}\. Use SAREMClassifier",
+        match=rf"at least 2 different labelled rows and 2 different unlabelled rows; {told}\. Use SAREMClassifier",
     ):
         folds(X, s)
 
 
 def test_copies_of_a_labelled_row_count_once():
     X, s = np.array([[1.0]] * 10 + [[2.0], [3.0], [4.0]]), np.append(np.ones(10), np.zeros(3))
-    with pytest.raises(ValueError, match="there are 1 and 3"):
+    with pytest.raises(ValueError, match="got 1 and 3"):
         folds(X, s)
 
 
@@ -164,7 +164,7 @@ def test_folds_without_test_rows_or_with_one_label_raise():
     s = np.array([1.0, 1, 0, 0])
     for train, test in (([0, 1], [2, 3]), ([0, 2], [])):
         with pytest.raises(
-            ValueError, match=r"training rows are all labelled or all unlabelled\. Use stratified folds"
+            ValueError, match=r"training rows are all labelled or all unlabelled\. Give a smaller number of folds"
         ):
             refuse_one_sided([(np.array(train, dtype=int), np.array(test, dtype=int))], s)
     refuse_one_sided([(np.array([0, 2]), np.array([1, 3]))], s)

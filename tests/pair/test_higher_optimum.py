@@ -50,7 +50,7 @@ def test_a_higher_optimum_is_reported_and_several_starts_find_it(n, step):
         assert f"{number:.2f}" in told
     for prior in (own.class_prior, higher.class_prior):
         assert f"{prior:.3f}" in told
-    assert "Use n_starts=5 (or SAREMClassifierCV)" in told
+    assert "Use SAREMClassifier with n_starts=5, or SAREMClassifierCV" in told
     assert best.higher_optimum_ is None
 
 

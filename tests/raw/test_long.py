@@ -228,7 +228,7 @@ def test_one_value_is_enough_if_its_meaning_is_clear():
     assert_array_equal(read(sites(seen=["no"] * 5), pos_label="yes").S, [[0, 0], [0, np.nan], [0, 0]])
     assert_array_equal(read(sites(seen=["no"] * 5)).S, [[0, 0], [0, np.nan], [0, 0]])
     for unclear in (["f"] * 5, ["m", "f", "m", "f", "f"], ["yes", "maybe", "yes", "yes", "yes"]):
-        with pytest.raises(ValueError, match=r"which means labelled. Pass pos_label=, or code labels as 1"):
+        with pytest.raises(ValueError, match=r"which value means labelled. Pass pos_label=, or code labels as 1"):
             read(sites(seen=unclear))
 
 
@@ -303,16 +303,16 @@ def test_the_name_is_public_in_two_places():
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"visit": [1, 1, 1, 1, 2]}, {}, r"2 lines have unit 'a' and look 1 \(lines that repeat an earlier "
-                                         r"unit and look: 1\). Each look at a unit must have one line. If these "
+        ({"visit": [1, 1, 1, 1, 2]}, {}, r"Each look at a unit must have one line, but 2 lines have unit 'a' "
+                                         r"and look 1 \(lines that repeat an earlier unit and look: 1\). If these "
                                          r"lines are different looks"),
         ({"visit": [1, 1, 1, 1, 2]}, {"align": "order"}, "2 lines have unit 'a' and look 1"),
         ({"seen": [0, 1, 2, 1, 1]}, {}, r"Column 'seen' \(label\) must hold two values, one for labelled and "
                                         r"one for not labelled; it has 3: 0, 1, 2. If a look did not take place, its "
                                         r"label must be missing"),
-        ({"seen": ["m", "f", "m", "f", "f"]}, {}, r"Column 'seen' \(label\) holds 'm', 'f', and it is not known "
-                                                  r"which means labelled. Pass pos_label=, or"),
-        ({"seen": [-1, 1, -1, 1, 1]}, {}, "holds -1, 1, and it is not known which means labelled"),
+        ({"seen": ["m", "f", "m", "f", "f"]}, {}, r"Column 'seen' \(label\) holds 'm', 'f', and it is not clear "
+                                                  r"which value means labelled. Pass pos_label=, or"),
+        ({"seen": [-1, 1, -1, 1, 1]}, {}, "holds -1, 1, and it is not clear which value means labelled"),
         ({"seen": ["n", "y", "n", "y", "y"]}, {"pos_label": "yes"}, "pos_label='yes' is not among the labels 'n', 'y'"),
         ({"seen": [None] * 5}, {}, r"Column 'seen' \(label\) has no value in any line. At least one look"),
         ({"area": [1.5, 1.0, 2.0, 3.0, 4.0]}, {}, r"Attribute 'area' must be constant within a unit, but "
@@ -325,7 +325,8 @@ def test_the_name_is_public_in_two_places():
                                                                r"unit 'a' \(number of such units: 1\). A unit has "
                                                                r"one true class"),
         ({"truth": [1, 2, None, None, 0]}, {"audit": "truth"}, r"Column 'truth' \(audit\) must hold 1 and 0, yes "
-                                                               r"and no, or the values of the labels, and be "
+                                                               r"and no, or, if pos_label is given, the "
+                                                               r"values of the labels, and be "
                                                                r"missing for units that were not audited; it "
                                                                r"holds .*2"),
         ({"site": ["a", None, "b", "c", None]}, {}, r"Column 'site' \(unit\) is missing in 2 of 5 lines \(first: "
@@ -333,7 +334,7 @@ def test_the_name_is_public_in_two_places():
         ({"visit": [1, 2, None, 1, 2]}, {}, r"Column 'visit' \(look\) is missing in 1 of 5 lines \(first: line 2, "
                                             r"counted from 0\)"),
         ({}, {"unit": "Sites"}, r"table has no column 'Sites' \(unit\). Did you mean 'site'\?"),
-        ({}, {"look": "zebra"}, r"table has no column 'zebra' \(look\). Its columns are 'site', 'visit', "),
+        ({}, {"look": "zebra"}, r"table has no column 'zebra' \(look\). The columns are 'site', 'visit', "),
         ({}, {"label": None}, "label must be the name of a column of table; got None"),
         ({}, {"label": ["seen"]}, "label must be the name of a column of table; got"),
         ({}, {"audit": "sen"}, r"table has no column 'sen' \(audit\). Did you mean 'seen'\?"),
@@ -384,5 +385,7 @@ def test_only_data_frames_are_read(table):
 
 
 def test_a_query_must_be_run_first():
-    with pytest.raises(TypeError, match=r"table is a LazyFrame, a query that was not run yet. Pass table.collect\(\)"):
+    with pytest.raises(
+        TypeError, match=r"table is a LazyFrame, a query that has not been run yet. Pass table.collect\(\)"
+    ):
         from_long(pl.LazyFrame(sites()), **KEYS)

@@ -106,7 +106,7 @@ def test_the_default_preparation_is_traced_for_any_names():
     assert of["age"].label == "age"
     assert of["missingindicator_age"] == Origin("age", "missing", of["missingindicator_age"].unit)
     assert of["age_group_old"].label == "age_group = old"  # not a category of `age`
-    assert of["day_year"].label == "day = year"
+    assert of["day_year"].label == "year of day"
     filled = TABLE["age"].fillna(TABLE["age"].median())
     assert of["age"].unit == pytest.approx(filled.std(ddof=0))
 

@@ -252,7 +252,9 @@ def test_names_that_would_clash_are_left_to_skrub(names):
 def test_other_columns_than_those_of_the_fit_are_named():
     table = wide_table()
     step = table_preparation().fit(table)
-    with pytest.raises(ValueError, match=r"columns of the fit, in the same order. In X or in the fit only: age, x0"):
+    with pytest.raises(
+        ValueError, match=r"columns of the fit, in the same order. Columns only in X: age. Columns only in the fit: x0."
+    ):
         step.transform(table.rename(columns={"x0": "age"}))
 
 

@@ -136,8 +136,8 @@ def test_a_visit_attribute_may_have_the_name_of_a_column(sites, fitted):
 REFUSED = {
     "a gap": (
         lambda table: table.assign(effort_2=table["effort_2"].where(table.index != 7)), {},
-        r"Column 'effort_2' \(visit attribute 'effort'\) is missing in 1 rows in which that look took place \(first: "
-        r"row 7, counted from 0\)",
+        r"Column 'effort_2' \(visit attribute 'effort'\) must have a value if its look took place\. Rows without a "
+        r"value: 1 \(first: row 7, counted from 0\)",
     ),
     "words": (
         lambda table: table.assign(effort_1="long"), {},
@@ -162,9 +162,9 @@ def test_invalid_visit_attributes_are_refused(sites, name):
 def test_a_gap_of_new_rows_is_refused_where_the_look_took_place(sites, fitted):
     table, S = sites
     gone, seen = table.assign(effort_3=np.nan), S.copy()
-    with pytest.raises(ValueError, match=r"Column 'effort_3' .* is missing in"):
+    with pytest.raises(ValueError, match=r"Column 'effort_3' .* must have a value"):
         fitted.predict_posterior(gone, S)
-    with pytest.raises(ValueError, match=r"Column 'effort_3' .* is missing in"):
+    with pytest.raises(ValueError, match=r"Column 'effort_3' .* must have a value"):
         fitted.predict_posterior_interval(gone, S)
     seen[:, 2] = np.nan
     np.testing.assert_array_equal(fitted.predict_posterior(gone, seen), fitted.predict_posterior(table, seen))

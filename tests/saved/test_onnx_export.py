@@ -176,7 +176,7 @@ def test_the_same_model_makes_the_same_bytes_also_from_a_file(pair, tmp_path):
     [
         (
             lambda: SARStackingClassifier([("a", None)], **IN, cv=2, random_state=0),
-            "SARStackingClassifier does not consist of logistic models. Fit one of them, or store this model with sc",
+            "SARStackingClassifier does not consist of logistic models. Fit one of these classifiers, or store this",
         ),
         (lambda: StratifiedSCARClassifier(**IN), "StratifiedSCARClassifier does not consist of logistic models"),
         (
@@ -195,7 +195,7 @@ def test_the_same_model_makes_the_same_bytes_also_from_a_file(pair, tmp_path):
             "Only logistic classifiers can be written as ONNX (SAREMClassifier, SAREMClassifierCV, "
             "PublishedEMClassifier, "
             "SCARClassifier, PropensityWeightedClassifier, NaiveClassifier, alone, in a Pipeline or a "
-            "TableClassifier); LogisticRegression is not one of these. Fit one of them, or store",
+            "TableClassifier); LogisticRegression is not one of these. Fit one of these classifiers, or store",
         ),
         (lambda: make_pipeline(StandardScaler(), LogisticRegression()), "LogisticRegression is not one of these"),
     ],

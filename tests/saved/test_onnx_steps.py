@@ -216,7 +216,7 @@ def test_a_graph_that_cannot_be_run_is_refused(monkeypatch):
     monkeypatch.setattr("onnx.reference.ReferenceEvaluator.run", run)
     model = fit_and_draw(make_pipeline(StandardScaler(), SAREMClassifier()), numbers())
     with pytest.raises(
-        ModelFileError, match=r"cannot be run on rows of X: TypeError: no such operator\. Text must not"
+        ModelFileError, match=r"cannot be run on rows of X: TypeError: no such operator\. Fill missing texts"
     ):
         scarless.to_onnx(model, X=numbers())
 

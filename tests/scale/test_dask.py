@@ -292,7 +292,7 @@ def test_a_closed_client_is_refused(folder):
     with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
         with Client(cluster, set_as_default=False) as client:
             engine = open_rows(ParquetRows(folder, scheduler=client), "s")
-        with pytest.raises(ClusterError, match="client was closed before the pass"):
+        with pytest.raises(ClusterError, match=r"client is closed\. Open a new client"):
             engine.total(rows_and_labels)
 
 

@@ -183,7 +183,7 @@ def test_a_fit_without_its_scheduler_can_be_resumed(monkeypatch, cluster, client
 
     deed = at_pass(monkeypatch, workers, "_gathered", 7, kill)
     with pytest.raises(
-        ClusterError, match=r"scheduler has not answered for 5 seconds: .* checkpoint=folder, the fit resumes"
+        ClusterError, match=r"scheduler has not answered for 5 seconds: .* checkpoint=folder\) resumes after"
     ):
         bits_by(folder, workers, checkpoint=tmp_path / "passes")
     assert deed == [7]

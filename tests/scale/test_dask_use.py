@@ -111,7 +111,7 @@ def test_the_tool_predicts_with_a_scheduler(client, raw, monkeypatch, capsys):
     assert main([*FIT, "--model", "logistic", "--out", "run"]) == 0
     address = ["--scheduler", client.scheduler.address]
     assert main(["predict", "run", "claims", "--out", "scored", *address]) == 0
-    assert "Predicted 1,200 rows in 2 files (2 new): scored" in capsys.readouterr().out
+    assert "Predictions of 1,200 rows: 2 files in scored, 2 written by this command" in capsys.readouterr().out
     assert pq.read_table("scored").equals(pq.read_table("run/scored"))
 
 

@@ -116,7 +116,9 @@ def test_predictions_of_remote_files(place, system, tmp_path, monkeypatch):
 def test_predictions_are_written_to_local_folders_only(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = ParquetRows(place / "bucket")
-    with pytest.raises(ValueError, match=r"s3://bucket/scored is an address\. Write to a local folder, and copy it"):
+    with pytest.raises(
+        ValueError, match=r"s3://bucket/scored is a remote address\. Write to a local folder, and copy it"
+    ):
         fit_rows(rows).predict_to(rows, "s3://bucket/scored")
     assert list(tmp_path.iterdir()) == []
 

@@ -161,13 +161,13 @@ def test_errors_are_those_in_memory(frame, tmp_path):
         rows = ParquetRows(write(tmp_path / "odd", frame.assign(**changes)), columns=COLUMNS)
         return new().fit(rows, looks, audit=audit)
 
-    with pytest.raises(ValueError, match="labelled rows were audited negative"):
+    with pytest.raises(ValueError, match="were audited negative"):
         fit(checked=0.0)
     with pytest.raises(ValueError, match=r"audit must be 1 .* got 7\b"):
         fit(checked=7.0)
     with pytest.raises(ValueError, match="Only binary classification is supported"):
         fit(seen_2=np.arange(N) % 3)
-    with pytest.raises(ValueError, match="has only labels of 1 and gaps"):
+    with pytest.raises(ValueError, match="contains 1 and missing values"):
         fit(audit=None, seen_1=1.0, seen_2=-1.0)
     with pytest.raises(ValueError, match="has only missing values"):
         fit(audit=None, seen_1=np.nan, seen_2=np.nan)
@@ -185,7 +185,7 @@ def test_errors_are_those_in_memory(frame, tmp_path):
         pa.table({**{name: [0.0] for name in [*COLUMNS, "checked", "w", "seen_1"]}, "seen_2": ["x"]}),
         tmp_path / "new" / "9.parquet",
     )
-    with pytest.raises(PartitionError, match=r"9.parquet.*the label 'seen_2' holds string, but it holds double"):
+    with pytest.raises(PartitionError, match=r"9.parquet.*the type of the label column 'seen_2' is string, but double"):
         new().fit(ParquetRows(tmp_path / "new", columns=COLUMNS), LOOKS)
 
 
@@ -294,10 +294,10 @@ def test_invalid_prediction_requests_are_refused(frame, folder, tmp_path):
     ):
         model.predict_to(odd, tmp_path / "out", label=LOOKS)
     wrong = ParquetRows(write(tmp_path / "wrong", frame.assign(checked=0)))
-    with pytest.raises(PartitionError, match=r"0.parquet, .*labelled rows were audited negative"):
+    with pytest.raises(PartitionError, match=r"0.parquet, .*were audited negative"):
         model.predict_to(wrong, tmp_path / "wrong-out", label=LOOKS, audit="checked")
     plain = SAREMClassifier(propensity_attributes=["d"]).fit(frame[NAMES], frame["seen_1"].fillna(0))
-    with pytest.raises(ValueError, match="was fitted to one label for each row: label must be the name of one column"):
+    with pytest.raises(ValueError, match=r"was fitted to one label for each row\. Pass the name of one column"):
         plain.predict_to(rows, tmp_path / "out", label=LOOKS)
 
 

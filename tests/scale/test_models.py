@@ -233,7 +233,7 @@ NEED_MEMORY = {
 def test_methods_that_need_memory_raise_before_rows_are_read(files, what):
     assert has_own_engine(files)
     loads = STORE.loads
-    words = r"needs all rows in memory, but X is a ParquetRows.*sample .*if they fit: pandas\.read_parquet\(path\)"
+    words = r"needs all rows in memory, but X is a ParquetRows.*sample .*fit into memory: pandas\.read_parquet\(path\)"
     with pytest.raises(ValueError, match=words):
         NEED_MEMORY[what](files)
     assert STORE.loads == loads

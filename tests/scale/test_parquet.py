@@ -174,7 +174,11 @@ def test_a_column_that_the_first_file_alone_lacks(folder):
 
 
 BAD_VALUES = {
-    "missing": ("b", None, r"part-001\.parquet, row group 3: the column 'b' has no value in 1 of 300 rows\. Fill"),
+    "missing": (
+        "b",
+        None,
+        r"part-001\.parquet, row group 3: the column 'b' is missing in 1 of the 300 rows of this partition\. Fill",
+    ),
     "NaN": (
         "b",
         np.nan,
@@ -187,18 +191,26 @@ BAD_VALUES = {
         r"has the value 1e\+200 at row 300, column 1 \('b'\), in .*part-001\.parquet, row group 3. Absolute values "
         r"must",
     ),
-    "label 2": ("s", 2, r"there are 3: 0, 1, 2\. The first 2 is at row 300, in .*part-001\.parquet, row group 3\."),
+    "label 2": (
+        "s",
+        2,
+        r"there are 3: 0, 1, 2\. The value 2 first occurs in row 300, in .*part-001\.parquet, row group 3\.",
+    ),
     "no label": (
         "s",
         None,
         (
-            r"part-001.parquet, row group 3: the label 's' has no value in 1 of 300 rows. Write 0 "
+            r"part-001.parquet, row group 3: the label 's' is missing in 1 of the 300 rows of this partition. Write 0 "
             r"for unlabelled"
         ),
     ),
     "NaN label": ("s", np.nan, r"1 of 600 labels are missing \(first: row 300, in .*part-001\.parquet, row group 3\)"),
     "weight -1": ("w", -1.0, r"\(first: sample_weight\[300\] = -1, in .*part-001\.parquet, row group 3\)"),
-    "no weight": ("w", None, r"part-001\.parquet, row group 3: the column 'w' has no value in 1 of 300 rows"),
+    "no weight": (
+        "w",
+        None,
+        r"part-001\.parquet, row group 3: the column 'w' is missing in 1 of the 300 rows of this partition",
+    ),
 }
 
 
@@ -223,7 +235,8 @@ def test_a_bad_value_to_predict_and_a_label_that_the_fit_did_not_know(folder):
     with pytest.raises(ValueError, match=r"The labels contain 5, but the model was fitted with the labels \[0, 1\]"):
         model.predict_posterior(ParquetRows(folder), "s")
     with pytest.raises(
-        ValueError, match=r"fitted with the labels \[0, 1\]\..* The first 5 is at row 300, in .*part-001.*, row group 3"
+        ValueError,
+        match=r"fitted with the labels \[0, 1\]\..* The value 5 first occurs in row 300, in .*part-001.*, row group 3",
     ):
         profile_class_prior(model, ParquetRows(folder), "s")
 
@@ -260,7 +273,7 @@ def test_a_missing_column_error_names_the_nearest_column(folder):
 
 def test_labels_and_weights_in_memory_are_refused(folder, table):
     _, s, w = table
-    with pytest.raises(TypeError, match=r"y must name a column.*fit\(X, 'diagnosed'\); got ndarray. Write"):
+    with pytest.raises(TypeError, match=r"y must name a column.*fit\(X, 'diagnosed'\); got ndarray. Add"):
         fit(folder, s)
     with pytest.raises(TypeError, match="sample_weight must name a column of the files"):
         fit(folder, weight=w)
@@ -271,7 +284,7 @@ def test_labels_and_weights_in_memory_are_refused(folder, table):
 def test_columns_with_the_same_name_are_refused(tmp_path):
     twice = pa.table([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], names=["a", "b", "a"])
     pq.write_table(twice, tmp_path / "x.parquet")
-    with pytest.raises(ValueError, match=r"2 columns of .*x\.parquet have the name 'a', but names must be unique"):
+    with pytest.raises(ValueError, match=r"x\.parquet has 2 columns with the name 'a', but names must be unique"):
         read(tmp_path)
     np.testing.assert_array_equal(read(tmp_path, columns=["b"]), [[3.0], [4.0]])
 
@@ -362,14 +375,15 @@ def test_labels_that_are_text_in_one_file_and_numbers_in_another(folder):
     with pytest.raises(
         PartitionError,
         match=(
-            r"part-001.parquet.*the label 's' holds string, but it holds int64 "
+            r"part-001.parquet.*the type of the label column 's' is string, but int64 "
             r"in other"
         ),
     ):
         fit(folder)
     rewrite(second(folder), s=pa.array([[1]] * 300))
     with pytest.raises(
-        PartitionError, match=r"part-001\.parquet.*the label 's' must have one value for each row; it holds list<"
+        PartitionError,
+        match=r"part-001\.parquet.*the label column 's' must have one value for each row; its type is list<",
     ):
         fit(folder)
 

@@ -294,7 +294,9 @@ def test_text_with_many_values_is_refused_by_name(tmp_path):
     few, many = [f"v{i % 40}" for i in range(82)], [f"v{i % 41}" for i in range(82)]
     halves = [f"v{i}" for i in range(21)] * 2 + [f"w{i}" for i in range(20)] * 2
     pq.write_table(pa.table({"few": few, "town": many, "code": halves}), tmp_path / "x.parquet", row_group_size=42)
-    with pytest.raises(ValueError, match=r"'town', 'code': more than 40 different texts, .* columns="):
+    with pytest.raises(
+        ValueError, match=r"'town', 'code': each of these columns has more than 40 different texts, .* columns="
+    ):
         FilePreparation().fit(ParquetRows(tmp_path))
     assert len(FilePreparation().fit(ParquetRows(tmp_path, columns=["few"])).names) == 40
     assert len(FilePreparation(max_categories=41).fit(ParquetRows(tmp_path, columns=["few", "town"])).names) == 81
@@ -325,7 +327,9 @@ def test_a_column_with_different_types_is_named(tmp_path):
 
 
 def test_infinite_numbers_are_named(tmp_path):
-    with pytest.raises(PartitionError, match=r"1.parquet, row group 0: the column 'x' holds inf in row 1 .*Correct"):
+    with pytest.raises(
+        PartitionError, match=r"1.parquet, row group 0, row 1 \(counted from 1\): the column 'x' holds inf, .*Correct"
+    ):
         prepare_one(tmp_path / "a", [1.0, 2.0, float("inf"), 4.0])
 
 
@@ -405,7 +409,7 @@ def test_predictions_for_files_and_frames_agree(tmp_path, claims, table):
     np.testing.assert_allclose(written["probability"], p[:, 1], rtol=1e-12)
     np.testing.assert_allclose(written["posterior"], model.predict_posterior(table, table["diagnosed"]), rtol=1e-12)
     with pytest.warns(
-        UserWarning, match="'insurance' of the fit is not in this table. All values are treated as missing"
+        UserWarning, match="'insurance' of the fit is not in this table. Its values are treated as missing"
     ):
         lost = model.predict_proba(table.drop(columns="insurance"))
     np.testing.assert_array_equal(lost, model.predict_proba(table.assign(insurance=None)))
@@ -436,8 +440,8 @@ def test_tables_in_files_need_their_own_preparation(claims, table):
     with pytest.raises(
         TypeError,
         match=(
-            r"preparation of a table in files must be "
-            r"scarless.scale.FilePreparation\(\) or 'passthrough'; StandardScaler"
+            r"preparation must be scarless.scale.FilePreparation\(\) or 'passthrough' if the table is in files; got "
+            r"StandardScaler, which needs all rows in memory"
         ),
     ):
         fit_files(claims, preparation=StandardScaler())

@@ -304,5 +304,5 @@ def test_errors_say_what_was_expected_and_what_came():
         UPULoss(0.5, scenario="both")
     with pytest.raises(ValueError, match=r"bounds must be two numbers with 0 <= low < high <= 1; got \(0.5, 0.2\)"):
         LooksLikelihoodLoss(bounds=(0.5, 0.2))
-    with pytest.raises(ValueError, match="2 rows have a label, but an audit found them negative"):
+    with pytest.raises(ValueError, match=r"audit is 0 \(negative\) for 2 labelled rows, but without false positives"):
         LooksLikelihoodLoss()(zero, zero, torch.tensor([1, 1, 0]), audit=torch.zeros(3))

@@ -110,8 +110,8 @@ def test_a_recalibration_that_did_not_converge_is_in_doubt():
     ]
     apart = found._replace(tied=Interval(0.26, 0.4))
     assert apart.doubts(held) == [
-        "The labels cannot distinguish two optima, with class priors of 0.26 and 0.40. The optimum with the lower "
-        "label frequency was chosen. Audit a few rows to decide between them."
+        "The labels cannot distinguish between optima with class priors from 0.26 to 0.40. The optimum with the lowest "
+        "label frequency was chosen. Audit a few rows to decide between the optima."
     ]
     assert not_recalibrated().doubts(held) == []
 

@@ -153,9 +153,7 @@ class Analysis:
             **fitted,
             "positives": positives,
             "missing_positives": None if positives is None else max(positives - weight_labelled, 0.0),
-            "doubt": NO_ESTIMATE
-            if self.is_uninformative
-            else reservation(self.may_be_swapped, self.leaks).removeprefix(", which is "),
+            "doubt": NO_ESTIMATE if self.is_uninformative else reservation(self.may_be_swapped, self.leaks),
             "level": self.settings.level,
             "model": type(inner).__name__,
             "converged": bool(getattr(inner, "converged_", True)),

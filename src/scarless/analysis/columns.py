@@ -32,7 +32,10 @@ def as_pandas(table: Any) -> Any:
         return with_text_names(table)
     if hasattr(table, "to_pandas"):
         return table.to_pandas()
-    raise TypeError(f"table must be a data frame with named columns; got {type(table).__name__}.")
+    raise TypeError(
+        f"table must be a data frame with named columns; got {type(table).__name__}. Convert it, for example with "
+        "pandas.DataFrame(table, columns=[...])."
+    )
 
 
 def with_numbers(table: Any, features: list[str], settings: Settings) -> tuple[Any, list[str]]:
@@ -118,7 +121,7 @@ def notes_on_duplicates(table: Any, id: str = "", groups: str = "") -> list[str]
         number = f"{int(copies.sum()):,} rows are duplicates" if copies.sum() > 1 else "1 row is a duplicate"
         notes.append(
             f"{number} of an earlier row in every column (the first is row {first + 1}, counted from 1). All rows are "
-            "used. If rows were entered twice by mistake, remove the duplicates: they make the intervals too narrow."
+            "used. If rows were entered twice by mistake, remove the duplicates: they make the intervals too short."
         )
     return notes
 
@@ -161,7 +164,8 @@ def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], 
     left_out, leak_notes = columns_to_leave_out(leaks, named)
     features = [name for name in features if name not in left_out]
     if not features:
-        raise ValueError(f"No column is left for the models. {' '.join(leak_notes)}")
+        reasons = " ".join([*notes, *leak_notes])
+        raise ValueError(f"No column is left for the models. {reasons or 'Add columns to the table.'}")
     return features, [*notes, *leak_notes], tuple(leak for leak in leaks if leak.column in features)
 
 
@@ -183,8 +187,8 @@ def fit_params(table: Any, settings: Settings, s: Any) -> dict[str, Any]:
         gaps = np.flatnonzero(table[settings.groups].isna().to_numpy())
         if gaps.size:
             raise ValueError(
-                f"Column {settings.groups!r} (--groups) has {gaps.size:,} missing values, the first in row "
-                f"{gaps[0] + 1} (counted from 1). Give each such row its own group, or drop these rows."
+                f"Column {settings.groups!r} (--groups) has {_missing_values(gaps)}. Give each row without a group its "
+                "own group, or drop these rows."
             )
         found["groups"] = table[settings.groups].to_numpy()
     elif (
@@ -206,8 +210,8 @@ def _weights(values: Any, name: str, s: Any) -> Vector:
     for rows, kind in ((labelled, "labelled"), (~labelled, "unlabelled")):
         if rows.any() and not weight[rows].any():
             raise ValueError(
-                f"Column {name!r} (--sample-weight) is 0 for every {kind} row. At least one {kind} row needs a "
-                "positive weight."
+                f"Column {name!r} (--sample-weight) is 0 for every {kind} row. Give at least one {kind} row a weight "
+                "above 0."
             )
     try:
         check_counts(weight, n_rows=weight.size)
@@ -228,10 +232,9 @@ def _propensities(values: Any, name: str) -> Vector:
 def _numbers(values: Any, name: str, option: str) -> Vector:
     """Return a column as numbers; raise if a cell is missing or not a number."""
     if values.isna().any():
-        first = int(np.flatnonzero(values.isna().to_numpy())[0])
+        gaps = np.flatnonzero(values.isna().to_numpy())
         raise ValueError(
-            f"Column {name!r} ({option}) has {int(values.isna().sum()):,} missing values, the first in row {first + 1} "
-            "(counted from 1). Fill them, or drop the rows."
+            f"Column {name!r} ({option}) has {_missing_values(gaps)}. Fill the empty cells, or drop these rows."
         )
     if values.dtype.kind not in "fiu":
         unread = need("pandas", "analyse", "tool").to_numeric(values, errors="coerce").isna().to_numpy(dtype=bool)
@@ -239,11 +242,18 @@ def _numbers(values: Any, name: str, option: str) -> Vector:
     return np.asarray(values.to_numpy(dtype=np.float64))
 
 
+def _missing_values(gaps: Any) -> str:
+    """Return the number of missing values, and the first row that has one."""
+    if gaps.size == 1:
+        return f"1 missing value, in row {gaps[0] + 1} (counted from 1)"
+    return f"{gaps.size:,} missing values, the first in row {gaps[0] + 1} (counted from 1)"
+
+
 def _bad_cells(values: Any, name: str, option: str, bad: Any, what: str) -> ValueError:
     """Return an error that states the column, the number of wrong cells and the first wrong cell."""
     rows = np.flatnonzero(bad)
     return ValueError(
-        f"Column {name!r} ({option}) {what}; {rows.size:,} of {len(values):,} rows do not, the first is row "
-        f"{rows[0] + 1} (counted from 1) with {str(values.iloc[rows[0]])[:40]!r}. Correct these cells, or drop the "
-        "rows."
+        f"Column {name!r} ({option}) {what}. {rows.size:,} of {len(values):,} cells {'is' if rows.size == 1 else 'are'}"
+        f" wrong; the first is {str(values.iloc[rows[0]])[:40]!r} in row {rows[0] + 1} (counted from 1). Correct these "
+        "cells, or drop the rows."
     )

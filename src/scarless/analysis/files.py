@@ -175,7 +175,10 @@ class FileAnalysis(Analysis):
     def _title(self) -> dict[str, str]:
         if len(self.table) == self.n_rows:
             return {}
-        return {"title": f"Report of a fit to {self.n_rows:,} rows, based on a random sample of {len(self.table):,}"}
+        return {
+            "title": f"How many rows are positive? Report on a random sample of {len(self.table):,} of the "
+            f"{self.n_rows:,} rows of the fit"
+        }
 
     def _ranked_into(self, folder: Path, ranked: str) -> None:
         """Do nothing: there may be too many rows for one file, and `score` writes predictions."""
@@ -296,7 +299,7 @@ def _notes_on_sample(counts: FileLabelCounts, observed: ObservedLabels, n_rows: 
         return []
     notes = [
         f"The models were fitted to all {n_rows:,} rows. The report, with its counts and diagnostics, is based on "
-        f"{SAMPLE_ROWS:,} of them, drawn at random with seed {settings.seed}."
+        f"{SAMPLE_ROWS:,} rows, drawn at random with seed {settings.seed}."
     ]
     if settings.audit:
         notes.append(
@@ -327,7 +330,7 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
     settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
     there = rows.with_index().plan(raw=True).names
     if settings.id and settings.id not in there:
-        raise ValueError(f"There is no column {settings.id!r} (the id of the fit). Add it to the files.")
+        raise ValueError(f"There is no column {settings.id!r}, the id column of the fit. Add it to the files.")
     keep = [name for name in (settings.id, *settings.labels, settings.audit) if name in there]
     found: WrittenPredictions = model.predict_to(
         rows, folder, **_label_columns_of(settings, there), keep=keep, force=force
@@ -343,8 +346,8 @@ def _label_columns_of(settings: Settings, there: Sequence[str]) -> dict[str, Any
     if len(found) < len(settings.labels):
         lost = next(name for name in settings.labels if name not in there)
         raise ValueError(
-            f"There is no column {lost!r} (a look of the fit), but the columns of other looks exist. If that look did "
-            "not take place, add an empty column. Without any label column, rows get a class probability only."
+            f"There is no column {lost!r}, which was a look of the fit, but the columns of other looks exist. If that "
+            "look did not take place, add an empty column. For class probabilities only, remove all columns of looks."
         )
     audit = {"audit": settings.audit} if settings.audit and settings.audit in there else {}
     return {"label": list(settings.looks) or settings.label, **audit}
@@ -353,8 +356,8 @@ def _label_columns_of(settings: Settings, there: Sequence[str]) -> dict[str, Any
 def _refuse_settings_that_need_memory(settings: Settings) -> None:
     if settings.model not in ("search", "logistic"):
         raise ValueError(
-            f"--model {settings.model} needs all rows in memory. For a folder of files, use --model search or "
-            "--model logistic."
+            f"--model {settings.model} needs all rows in memory, so it is not available for a folder of files. Use "
+            "--model search or --model logistic."
         )
     if settings.visit_attributes:
         raise ValueError(
@@ -362,7 +365,10 @@ def _refuse_settings_that_need_memory(settings: Settings) -> None:
             "such as a random sample of the rows."
         )
     if settings.groups:
-        raise ValueError("--groups needs all rows in memory. Use one file, such as a random sample of groups.")
+        raise ValueError(
+            "--groups needs all rows in memory, so it is not available for a folder of files. Use one file, such as a "
+            "random sample of groups with all of their rows."
+        )
     if settings.number or settings.text:
         option, name = ("--number", settings.number) if settings.number else ("--text", settings.text)
         raise ValueError(
@@ -371,12 +377,13 @@ def _refuse_settings_that_need_memory(settings: Settings) -> None:
         )
     if settings.known_propensity:
         raise ValueError(
-            "--known-propensity needs all rows in memory. For a folder of files, use --propensity or --scar."
+            "--known-propensity needs all rows in memory, so it is not available for a folder of files. Use "
+            "--propensity or --scar."
         )
 
 
 def _with_audited(sample: Any, audited: Any) -> Any:
-    """Return a sample with all audited rows, including those that were not drawn: true classes are rare."""
+    """Return a sample with all audited rows added, because audits are few."""
     pandas = need("pandas", "analyse_files", "tool")
     return pandas.concat([sample, audited], ignore_index=True) if len(audited) else sample
 
@@ -389,9 +396,8 @@ def _pos_label(counts: FileLabelCounts, labels: dict[Any, int], settings: Settin
     if len(labels) != 2 or None in labels or positive == (ANY_VALUE,):
         found = ", ".join(f"{value!r} ({number:,} rows)" for value, number in list(labels.items())[:6])
         raise ValueError(
-            f"In a folder of files, the label column {settings.label!r} must have two values, one of them for "
-            f"unlabelled rows, and no missing values; it has {found}. Use 1 for labelled and 0 for "
-            "unlabelled rows."
+            f"In a folder of files, the label column {settings.label!r} must have one value for labelled rows, another "
+            f"for unlabelled rows, and no missing values; it has {found}. Use 1 for labelled and 0 for unlabelled rows."
         )
     if settings.audit:
         counts.pos_label(settings)  # Raises if the values of the audits are not recognised.

@@ -26,9 +26,8 @@ MAX_P_VALUE = 0.01  # adjusted p-value below which a column is named
 _KINDS_NOT_TESTED = ("empty", "constant", "label", "look", "audit", "id")
 # Gain in log-likelihood per row at which a fit ends: at most 0.02 in total, which hardly changes a p-value.
 _TOL = 1e-6
-_MAX_COLUMNS_FOR_FIVE_STARTS = (
-    40  # Above this number of prepared columns, 2 starts are used: 5 take a minute with 140 columns.
-)
+# With more prepared columns, 2 starts are used instead of 5, which take a minute with 140 columns.
+_MAX_COLUMNS_FOR_FIVE_STARTS = 40
 NOTHING_FOUND = "No column stands out: the labels do not show what the class or the labelling depends on."
 _Finding = tuple[tuple[tuple["Driver", ...], tuple["Driver", ...]], str, list[str]]
 
@@ -177,9 +176,9 @@ def _leak_notes(names: list[str]) -> list[str]:
         return []
     quoted = " ".join(map(shlex.quote, names))
     return [
-        f"These columns determine the label, or nearly so: {', '.join(map(repr, names))}. They are left out of the "
-        "models below. If they were filled in after the label was known, such as a treatment, leave them out of the "
-        f"fit: --exclude {quoted}."
+        f"These columns determine the label, or nearly determine it: {', '.join(map(repr, names))}. They are left out "
+        "of the models below. If they were filled in after the label was known, such as a treatment, leave them out of "
+        f"the fit: --exclude {quoted}."
     ]
 
 
@@ -194,7 +193,7 @@ def _summary(values: Any, s: Any, *, role: str) -> ColumnSummary:
 
 def _remark(kind: str) -> str:
     return {
-        "id": "all values are unique: probably an identifier; use --id or --exclude",
+        "id": "all values differ: probably an identifier; use --id or --exclude",
         "empty": "left out",
         "constant": "left out",
     }.get(kind, "")
@@ -296,8 +295,8 @@ def _identified_verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> s
 
 def _one_model(columns: list[Any]) -> str:
     return (
-        f"One model explains the labels; it depends on: {_named(columns)}. The labels do not show whether this model "
-        "describes the class or the labelling. If you know which columns drive the labelling, name them with "
+        f"A single model explains the labels. It depends on: {_named(columns)}. The labels do not show whether this "
+        "model describes the class or the labelling. If you know which columns drive the labelling, name them with "
         "--propensity."
     )
 
@@ -310,17 +309,17 @@ def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any
     if set(columns[0]) & set(columns[1]):
         both = _named(dict.fromkeys(map(str, (*columns[0], *columns[1], *found))))
         return (
-            f"The labels depend on: {both}. They do not show which of these columns drive the class and which drive "
-            "the labelling. If you know which columns drive the labelling, name them with --propensity."
+            f"The labels depend on: {both}. The labels do not show which of these columns drive the class, and which "
+            "drive the labelling. If you know which columns drive the labelling, name them with --propensity."
         )
     rest = [str(name) for name in found if str(name) not in columns[0] + columns[1]]
-    also = f" The labels also depend on: {_named(rest)}; it is not clear to which model they belong." if rest else ""
+    also = f" The labels also depend on: {_named(rest)}. It is not clear in which model." if rest else ""
     return (
         "A row is labelled only if it is positive and someone recorded it. One model therefore describes the class, "
         f"and the other describes the labelling. Model 1 depends on: {_named(columns[0])}. Model 2 depends on: "
         f"{_named(columns[1])}.{also} The labels cannot show which model describes the labelling, but you may know. If "
-        f"model 1 does, use --propensity {shlex.join(columns[0])}. If model 2 does, use --propensity "
-        f"{shlex.join(columns[1])}."
+        f"model 1 describes the labelling, use --propensity {shlex.join(columns[0])}. If model 2 describes the "
+        f"labelling, use --propensity {shlex.join(columns[1])}."
     )
 
 

@@ -123,7 +123,7 @@ def _marks(counts: Any, name: str, pos_label: Any) -> tuple[str, ...]:
     raise ValueError(
         f"The label column {name!r} has {len(known)} values, and it is not clear which of them mark a labelled row: "
         f"{listed(counts)}. Use --pos-label VALUE (pos_label=...) for each value that marks a labelled row. "
-        f"If every value does and only empty cells are unlabelled, use --pos-label {ANY_VALUE}."
+        f"If every value marks a labelled row, and only empty cells do not, use --pos-label {ANY_VALUE}."
     )
 
 
@@ -132,9 +132,7 @@ def given_values(known: list[str], name: str, pos_label: Any) -> tuple[str, ...]
     given = [_as_given(each) for each in (pos_label if isinstance(pos_label, list | tuple) else [pos_label])]
     if ANY_VALUE in given and ANY_VALUE not in known:
         if len(given) > 1:
-            raise ValueError(
-                f"--pos-label {ANY_VALUE} means every value of {name!r}. Remove the other --pos-label options."
-            )
+            raise ValueError(f"--pos-label {ANY_VALUE} already includes every value of {name!r}. Remove the others.")
         return (ANY_VALUE,)
     found: list[str] = []
     for text in given:
@@ -144,7 +142,8 @@ def given_values(known: list[str], name: str, pos_label: Any) -> tuple[str, ...]
                 ", ..." if len(known) > _MAX_VALUES_SHOWN else ""
             )
             raise ValueError(
-                f"--pos-label: no row of the label column {name!r} has the value {text!r}; it has {shown}."
+                f"--pos-label: no row of the label column {name!r} has the value {text!r}. Use one of these values: "
+                f"{shown}."
             )
         found += same
     return tuple(dict.fromkeys(found))
@@ -164,8 +163,8 @@ def message_about_spellings(counts: Any, name: str, marks: tuple[str, ...]) -> s
     words = {folded(mark) for mark in marks}
     if close:
         return (
-            f"In {name!r}, {', '.join(map(repr, marks))} marks a label, but {listed(counts[close])} does not, although "
-            "they differ only in case. If both mark a label, use --pos-label "
+            f"In {name!r}, {', '.join(map(repr, marks))} marks a label, but {listed(counts[close])} does not. These "
+            "values differ only in upper and lower case. If both mark a label, use --pos-label "
             f"{marks[0]} --pos-label {close[0]}."
         )
     if len(words) < len(marks):
@@ -193,7 +192,7 @@ def _note(text: Any, counts: Any, name: str, marks: tuple[str, ...], how_many: A
 def value_counts(text: Any, rows: Any = None) -> Any:
     """Return the number of rows with each value that is not empty, the most frequent first.
 
-    `rows` is the number of rows that each value stands for; 1 by default.
+    `rows` is the number of rows that each value represents; 1 by default.
     """
     there = text[text != ""]
     if rows is None:
@@ -204,7 +203,10 @@ def value_counts(text: Any, rows: Any = None) -> Any:
 
 def listed(counts: Any) -> str:
     """Return values with their numbers of rows, for a sentence."""
-    shown = [f"{value!r} ({number:,} rows)" for value, number in counts.head(_MAX_VALUES_SHOWN).items()]
+    shown = [
+        f"{value!r} ({number:,} {'row' if number == 1 else 'rows'})"
+        for value, number in counts.head(_MAX_VALUES_SHOWN).items()
+    ]
     return ", ".join(shown) + (", ..." if len(counts) > _MAX_VALUES_SHOWN else "")
 
 
@@ -235,7 +237,7 @@ class ObservedLabels(NamedTuple):
 def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> ObservedLabels:
     """Return the labels and audits of a table; raise if they contradict each other or the settings.
 
-    `rows` is the number of rows that each line of the table stands for; 1 by default.
+    `rows` is the number of rows that each line of the table represents; 1 by default.
     """
     pos_label = settings.pos_label or None
     labels: Any
@@ -318,9 +320,9 @@ def read_audit(values: Any, name: str, *, also: Values = (), rows: Any = None) -
     if not no:
         raise ValueError(
             f"The audit column {name!r} has {listed(counts)} and no audited negative. If only positive findings are "
-            "recorded, the estimated share of positives is far too high (by 0.38 in our experiment). Write "
-            "'no' for every audited negative, and leave cells empty only for rows that were not audited. If no "
-            "negatives were recorded, remove --audit."
+            "recorded, the estimated share of positives is far too high (by 38 percentage points in our experiment). "
+            "Write 'no' for every audited negative, and leave cells empty only for rows that were not audited. If the "
+            "audited negatives are not known, remove --audit."
         )
     return _coded(text, tuple(yes), tuple(no))
 
@@ -340,7 +342,7 @@ def looks_again(table: Any, settings: Settings) -> Matrix:
             marks = " or ".join(map(repr, settings.pos_label))
             raise ValueError(
                 f"The label column {name!r} of a look must have {marks} for a label, one value for no label, and empty "
-                f"cells if the look did not take place; it has {listed(text[text != ''].value_counts())}. Recode the "
+                f"cells for rows without this look; it has {listed(text[text != ''].value_counts())}. Recode the "
                 "column."
             )
         found[:, k] = _coded(text, settings.pos_label, tuple(others))
@@ -368,13 +370,13 @@ def _stacked(texts: list[Any]) -> Any:
 
 
 def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values, Values]:
-    """Return the values that mean label and no label at a look that took place."""
+    """Return the values that mark a label, and the values that mark no label, at looks that took place."""
     known, columns = list(counts.index), f"The label columns of looks ({', '.join(map(repr, names))})"
     if pos_label is not None:
         marks = given_values(known, names[0], pos_label)
         if marks == (ANY_VALUE,):
             raise ValueError(
-                f"--pos-label {ANY_VALUE} needs a single label column. For looks, name the value of a label."
+                f"--pos-label {ANY_VALUE} needs a single label column. With --looks, name the value that marks a label."
             )
         others = [value for value in known if value not in marks]
     else:
@@ -383,17 +385,18 @@ def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values,
         marks = tuple(yes) if one_word(yes) else ()
     if not others and marks:
         raise ValueError(
-            f"{columns} have only {listed(counts)} and empty cells, so it is not clear whether an empty cell is a look "
-            "without a label or a look that did not take place. Write 'no' (or 0) for looks without a label, and leave "
-            "cells empty only if the look did not take place."
+            f"{columns} have only {listed(counts)} and empty cells. It is not clear whether an empty cell means a look "
+            "without a label, or a look that did not take place. Write 'no' (or 0) for looks without a label, and "
+            "leave cells empty only if the look did not take place."
         )
     clear = pos_label is not None or all(
         says(value) is False and folded(value) not in _NOT_OBSERVED for value in others
     )
     if not marks or not one_word(others) or not clear:
         raise ValueError(
-            f"{columns} must have one value for a label, one for no label, and empty cells if the look did not take "
-            f"place; they have {listed(counts)}. Name the value of a label with --pos-label VALUE (pos_label=...)."
+            f"{columns} must have one value for a label, one value for no label, and empty cells for looks that did "
+            f"not take place; they have {listed(counts)}. Recode other values, or name the value that marks a label "
+            "with --pos-label VALUE (pos_label=...)."
         )
     return marks, tuple(others)
 
@@ -415,7 +418,7 @@ def _message_about_looks(labels: Matrix, names: list[str], rows: Any = None) -> 
     ]
     never = _number((~np.isfinite(labels)).all(axis=1), rows)
     total = len(labels) if rows is None else int(np.sum(rows))
-    rest = f" For {never:,} rows, no look took place." if never else ""
+    rest = f" For {never:,} {'row' if never == 1 else 'rows'}, no look took place." if never else ""
     return (
         f"Rows examined at each look, of {total:,} rows: {', '.join(parts)}. An empty cell means that the look did not "
         f"take place, not that it gave no label.{rest}"
@@ -439,9 +442,9 @@ def _refuse_contradictions(s: Integers, audit: Vector, settings: Settings, rows:
         have = f"{n:,} rows have" if n > 1 else "1 row has"
         first = f" (the first is row {np.flatnonzero(odd)[0] + 1})" if rows is None else ""
         raise ValueError(
-            f"{have} a label although the audit ({settings.audit!r}) is negative{first}. For rows that were not "
-            "audited, the cell must be empty, not 0. If labels can be false positives, use --false-positive-rate "
-            "estimate (false_positive_rate='estimate') or a known rate; otherwise correct the table."
+            f"{have} a label although the audit column {settings.audit!r} says negative{first}. If these rows were not "
+            "audited, empty their audit cells. If labels can be false positives, use --false-positive-rate estimate "
+            "(false_positive_rate='estimate'), or give the rate as a number. Otherwise correct the label or the audit."
         )
 
 

@@ -197,13 +197,13 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
             f"{', ...' if len(table.columns) > 6 else ''}. Rename the columns to the names of the fit."
         )
     if settings.id and settings.id not in table.columns:
-        raise ValueError(f"There is no column {settings.id!r} (the id of the fit). Add it to the table.")
+        raise ValueError(f"There is no column {settings.id!r}, the id column of the fit. Add it to the table.")
     observed, notes = _observed_again(table, settings)
     if settings.known_propensity:
         if settings.known_propensity not in table.columns and observed is not None:
             raise ValueError(
-                f"There is no column {settings.known_propensity!r} (the known propensity of the fit). Add it to the "
-                "table."
+                f"There is no column {settings.known_propensity!r}, which contained the known propensity in the fit. "
+                "Add it to the table."
             )
         propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
     if settings.propensity_attributes == (ALL,) and len(settings.looks) < 2 and not settings.audit:
@@ -235,9 +235,9 @@ def _observed_again(table: Any, settings: Settings) -> tuple[ObservedLabels | No
     if settings.looks:
         gone = [name for name in settings.looks if name not in table.columns]
         if gone:
+            these = "this look is" if len(gone) == 1 else "these looks are"
             notes.append(
-                f"This table has no column {', '.join(map(repr, gone))}; these looks are treated as not having taken "
-                "place."
+                f"This table has no column {', '.join(map(repr, gone))}, so {these} treated as not having taken place."
             )
         seen = looks_again(table, settings)
         s = (seen == 1).any(axis=1).astype(np.int64)
@@ -277,7 +277,7 @@ def new_categories(model: Any, table: Any) -> list[str]:
             shown = ", ".join(map(repr, new[:3])) + (", ..." if len(new) > 3 else "")
             notes.append(
                 f"Column {column!r} has {len(new)} {'categories' if len(new) > 1 else 'category'} that "
-                f"{'were' if len(new) > 1 else 'was'} not in the fit ({shown}). Such a row is treated as having none "
-                "of the known categories."
+                f"{'were' if len(new) > 1 else 'was'} not in the fit ({shown}). A row with a new category is treated "
+                "as having none of the known categories."
             )
     return notes

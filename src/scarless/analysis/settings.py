@@ -56,13 +56,13 @@ _SHARES = {"nargs": "+"}
 
 @dataclass(frozen=True)
 class Declared:
-    """The declaration of a setting."""
+    """Kind, help, flags and role of a setting."""
 
     kind: Kind
     help: str
     flags: tuple[str, ...]  # flags of the command line; messages use the first
-    of: str  # parameter of `analyse` that contains the setting; empty: the parameter of the same name
-    aside: str  # role of a column that no model may use, such as "label column"; empty: models may use it
+    of: str  # parameter of `analyse` that contains the setting; empty if the parameter has the name of the setting
+    aside: str  # role of a column that no model may use, such as "the label column"; empty if models may use the column
     options: dict[str, Any]  # options of argparse, which override those of the kind
 
 
@@ -79,10 +79,12 @@ class Settings:
 
     label: str | tuple[str, ...] = _setting(
         "", Kind(read_label, {"metavar": "COLUMN"}, names_columns=True),
-        "label column: which rows are labelled", "--label", aside="label column",
+        "column that marks the labelled rows", "--label", aside="the label column",
     )  # fmt: skip
     propensity_attributes: tuple[str, ...] = _setting(
-        (), _COLUMNS, "columns that drive the labelling; `all` if you do not know them, best with --audit or --looks",
+        (), _COLUMNS,
+        "columns that drive the labelling. If you do not know them, use `all`, preferably together with --audit or "
+        "--looks",
         "--propensity", "--propensity-attributes",
     )  # fmt: skip
     classification_attributes: tuple[str, ...] = _setting(
@@ -90,17 +92,23 @@ class Settings:
     )
     model: str = _setting(
         "search", Kind(of_type(str, "text")),
-        "search (default): logistic models with penalties chosen by cross-validation; stack: best probabilities; "
-        "boosted: gradient boosting for the class; logistic: fastest, with an interval that is too short", "--model",
+        "search (default): logistic models, with penalties chosen by cross-validation; stack: a logistic model and "
+        "gradient boosting for the class, averaged, with the best probabilities; boosted: gradient boosting for the "
+        "class; logistic: one logistic model for the class, fastest, but its confidence interval is too short",
+        "--model",
         choices=("search", "stack", "logistic", "boosted"),
     )  # fmt: skip
     scar: bool = _setting(False, _TRUTH, "assume that all positives are equally likely to be labelled", "--scar")
     known_propensity: str = _setting(
-        "", _COLUMN, "column with known propensities", "--known-propensity", aside="column of known propensities"
-    )
+        "", _COLUMN,
+        "column with the known propensity of each row, which is the probability that the row is labelled if it is "
+        "positive",
+        "--known-propensity", aside="the column of known propensities",
+    )  # fmt: skip
     audit: str = _setting(
-        "", _COLUMN, "column with the true class of audited rows, yes or no; empty for all other rows", "--audit",
-        aside="audit column",
+        "", _COLUMN,
+        "column with the true class (yes or no) of rows that were checked (audited); empty cells for all other rows",
+        "--audit", aside="the audit column",
     )  # fmt: skip
     visit_attributes: dict[str, tuple[str, ...]] = _setting(  # noqa: RUF009 (it returns a field)
         {}, Kind(as_visits, {"action": "append", "metavar": "NAME=COLUMN,..."}, names_columns=True),
@@ -110,22 +118,26 @@ class Settings:
     )  # fmt: skip
     bounds: tuple[float, ...] = _setting(
         (), Kind(read_bounds, {"nargs": 2, "type": float, "metavar": ("LOW", "HIGH")}),
-        "lower and upper bound of the propensity, for example 0.2 1; needs --model logistic", "--bounds",
-        of="labelling",
+        "lowest and highest possible probability that a positive is labelled, for example 0.2 1; needs --model "
+        "logistic or --scar",
+        "--bounds", of="labelling",
     )  # fmt: skip
     shared: bool = _setting(
         True, Kind(of_type(bool, "true or false"), {"action": "store_false", "default": None}),
-        "fit separate labelling coefficients for each look", "--not-shared", of="labelling",
+        "fit separate labelling coefficients for each look (default: all looks have the same coefficients)",
+        "--not-shared", of="labelling",
     )  # fmt: skip
     false_positive_rate: Any = _setting(  # noqa: RUF009 (as above)
         0.0, Kind(as_rate, {"nargs": "+", "metavar": "RATE"}),
-        "share of negatives that get a label, or `estimate` (default: 0); with --not-shared, one for each look",
+        "share of negatives that get a label, or `estimate` to estimate this share (default: 0); with --not-shared, "
+        "you can give one value for each look",
         "--false-positive-rate", of="labelling",
     )  # fmt: skip
     audit_labels: str = _setting(
         "keep", Kind(of_type(str, "text"), {"metavar": "HOW"}),
-        "how labels of audited rows came about. keep (default): independently of the audits; drop: findings of audits "
-        "were entered as labels; undo: the same, and only rows without a label were audited",
+        "what to do with the labels of audited rows. keep (default): use them. If findings of audits were entered as "
+        "labels, choose undo (set them to no label) if only rows without a label were audited, and drop (treat them as "
+        "missing) otherwise",
         "--audit-labels", of="labelling",
     )  # fmt: skip
     prevalence: float | None = _setting(
@@ -134,37 +146,41 @@ class Settings:
     )  # fmt: skip
     prevalence_se: float | None = _setting(
         None, Kind(read_share, {"type": float, "metavar": "SE"}),
-        "standard error of the prevalence (default: 0, treated as exact)", "--prevalence-se", of="known",
+        "standard error of --prevalence (default: 0, which treats it as exact)", "--prevalence-se", of="known",
     )  # fmt: skip
     label_frequency: dict[str, float] = _setting(  # noqa: RUF009 (as above)
         {}, Kind(of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]P"}),
-        "known share of positives that get a label, for example 0.8; with several looks, visit_1=0.8",
+        "known share of positives that get a label, for example 0.8; with several looks, name the label column of each "
+        "value, for example visit_1=0.8 visit_2=0.7",
         "--label-frequency", of="known",
     )  # fmt: skip
     label_frequency_se: dict[str, float] = _setting(  # noqa: RUF009 (as above)
         {}, Kind(of_type(dict, "a table of numbers"), {**_SHARES, "metavar": "[LOOK=]SE"}),
-        "standard error of the label frequency (default: 0, treated as exact)", "--label-frequency-se", of="known",
+        "standard error of --label-frequency (default: 0, which treats it as exact)",
+        "--label-frequency-se", of="known",
     )  # fmt: skip
-    id: str = _setting("", _COLUMN, "column that identifies the rows", "--id", of="columns", aside="id")
+    id: str = _setting("", _COLUMN, "column that identifies the rows", "--id", of="columns", aside="the id column")
     sample_weight: str = _setting(
-        "", _COLUMN, "column with row weights", "--sample-weight", of="columns", aside="weight column"
+        "", _COLUMN, "column with the weight of each row", "--sample-weight", of="columns", aside="the weight column"
     )
     groups: str = _setting(
         "", _COLUMN, "column with the group of each row, for example the patient", "--groups", of="columns",
-        aside="group of rows",
+        aside="the group column",
     )  # fmt: skip
     exclude: tuple[str, ...] = _setting(
-        (), _COLUMNS, "columns to leave out", "--exclude", of="columns", aside="column to exclude"
+        (), _COLUMNS, "columns that the models must not use", "--exclude", of="columns", aside="an excluded column"
     )
     number: tuple[str, ...] = _setting(
-        (), _COLUMNS, "columns to read as numbers; other cells become missing values", "--number", of="columns"
-    )
+        (), _COLUMNS, "columns to read as numbers; cells in them that are not numbers become missing values",
+        "--number", of="columns",
+    )  # fmt: skip
     text: tuple[str, ...] = _setting(
         (), _COLUMNS, "columns to read as text, even if most of their cells are numbers", "--text", of="columns"
     )
     pos_label: tuple[str, ...] = _setting(
         (), Kind(as_values, {"action": "append", "metavar": "VALUE"}),
-        "value of the label column that marks a labelled row, ignoring case; can be repeated; `any` for every value",
+        "value of the label column that marks a labelled row, or `any` if every non-empty cell marks a labelled row; "
+        "can be repeated. Case is ignored, except for single letters that do not mean yes or no",
         "--pos-label",
     )  # fmt: skip
     by: tuple[str, ...] = _setting(
@@ -177,7 +193,7 @@ class Settings:
     )  # fmt: skip
     level: float = _setting(
         0.95, Kind(of_type(int | float, "a number"), {"type": float, "metavar": "P"}),
-        "confidence level (default: 0.95)", "--level",
+        "confidence level of the intervals (default: 0.95)", "--level",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -189,7 +205,7 @@ class Settings:
 
     @property
     def looks(self) -> tuple[str, ...]:
-        """The label columns of looks; empty if there is a single label column."""
+        """The label columns if they are looks (--looks); empty with a single label column (--label)."""
         return self.label if isinstance(self.label, tuple) else ()
 
     @property
@@ -263,8 +279,8 @@ class Settings:
         if self.groups and self.groups in (*self.labels, self.audit):
             role = "label" if self.groups in self.labels else "audit"
             raise ValueError(
-                f"Column {self.groups!r} (--groups) is the {role}. Name the column with the group of each row, for "
-                "example the patient."
+                f"Column {self.groups!r} (--groups) is also the {role} column. With --groups, name the column that "
+                "contains the group of each row, for example the patient."
             )
         for key in _SEEN_BY_MODELS:
             for name in self._columns(key):
@@ -274,15 +290,17 @@ class Settings:
         flag = flag_of(key)
         if key in ("propensity_attributes", "classification_attributes") and name in self.visit_columns:
             raise ValueError(
-                f"Column {name!r} ({flag}) also belongs to a single look (--visit-attributes). Only the propensity of "
-                f"that look can use this column. Remove it from {flag}."
+                f"Column {name!r} ({flag}) is also a visit attribute of one look (--visit-attributes). Only the "
+                f"propensity of that look can use this column. Remove it from {flag}."
             )
         if name in self.aside:
-            of_look = " of a look" if name in self.looks else ""
-            other = next(each.aside for role, each in declarations() if each.aside and name in self._columns(role))
+            role, other = next(
+                (role, each.aside) for role, each in declarations() if each.aside and name in self._columns(role)
+            )
+            also = "the label column of a look (--looks)" if name in self.looks else f"{other} ({flag_of(role)})"
+            or_from = f" or from {flag_of(role)}" if role == "exclude" else ""
             raise ValueError(
-                f"Column {name!r} ({flag}) is the {other}{of_look}, which the models must not use. Remove it from "
-                f"{flag}."
+                f"Column {name!r} ({flag}) is also {also}. The models must not use it. Remove it from {flag}{or_from}."
             )
 
     def _role(self, key: str) -> str:
@@ -293,7 +311,7 @@ class Settings:
     # --- as plain values
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values, without most defaults."""
+        """Return the settings as plain values, without those that have their default, except model, seed and level."""
         found = {}
         for each in fields(self):
             value, usual = getattr(self, each.name), _default(each)
@@ -302,7 +320,7 @@ class Settings:
         return found
 
     def to_flags(self) -> list[str]:
-        """Return the words of a command line that has these settings, without defaults.
+        """Return the words of a command line that has these settings; settings with their default are left out.
 
         Examples
         --------
@@ -338,7 +356,9 @@ class Settings:
                 raise ValueError(f"{source}: there is no setting {key!r}.{nearest(key, list(declared))}")
         read = {key: declared[key].kind.read(value, key, source) for key, value in made.items()}
         if not read.get("label"):
-            raise ValueError(f'{source}: no label column is given. Set label = "..." (--label).')
+            raise ValueError(
+                f'{source}: no label column is given. Name it, for example label="diagnosed" (--label diagnosed).'
+            )
         return cls(**read)
 
     @classmethod
@@ -370,13 +390,19 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def _description(declared: Declared) -> str:
+    """Return the help of a setting for the docstring of `Settings`; a flag such as --not-shared sets False."""
+    words = declared.help
+    return f"False: {words}" if declared.options.get("action") == "store_false" else f"{words[0].upper()}{words[1:]}"
+
+
 MODELS = dict(declarations())["model"].options["choices"]
 _NAME_COLUMNS = tuple(name for name, each in declarations() if each.kind.names_columns)
 _SEEN_BY_MODELS = tuple(name for name, each in declarations() if each.kind.names_columns and not each.aside)
 Settings.__doc__ = "\n".join(
     [
         "The settings of one analysis, as in `run.toml`.\n\n    Attributes\n    ----------",
-        *(f"    {name}\n        {each.help[0].upper()}{each.help[1:]}." for name, each in declarations()),
+        *(f"    {name}\n        {_description(each)}." for name, each in declarations()),
         "    ",
     ]
 )
@@ -387,22 +413,23 @@ Settings.__doc__ = "\n".join(
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """Roles of columns that are neither labels nor attributes.
+    """Columns with a special role, and columns to read as numbers or as text.
 
     Parameters
     ----------
     id : str, optional
         Column that identifies the rows.
     sample_weight : str, optional
-        Column with row weights.
+        Column with the weight of each row.
     groups : str, optional
-        Column with the group of each row, for example the patient. Folds never split a group, and intervals allow for
-        dependence within groups.
+        Column with the group of each row, for example the patient. Cross-validation keeps a group in one fold, and
+        intervals allow for dependence within groups.
     exclude : list of str, optional
-        Columns to leave out.
+        Columns that the models must not use.
     number, text : list of str, optional
-        Columns to read as numbers, or as text. Needed if more than 1% of the cells of a numeric column are not numbers;
-        fewer such cells become missing values, with a note.
+        Columns to read as numbers, and columns to read as text. If most cells of a column are numbers but more than 1%
+        are not, an error asks you to name the column in one of the two. Up to 1% of such cells become missing values,
+        with a note.
 
     Examples
     --------
@@ -439,14 +466,14 @@ def _of_labelling(labelling: Any) -> dict[str, Any]:
     given = dict(labelling.get_params(deep=False))
     if given.pop("offset", None) is not None:
         raise ValueError(
-            f"{ANALYSE}: the offset of Labelling is not supported for raw tables. Name the column in "
-            "propensity_attributes, or encode the table yourself and fit SAREMClassifier."
+            f"{ANALYSE}: the offset of Labelling is not supported for raw tables. Name its column in "
+            "propensity_attributes instead, or encode the table yourself and fit SAREMClassifier."
         )
     return given
 
 
 def _of_known(known: Any, label: Any) -> dict[str, Any]:
-    """Return known values as plain settings."""
+    """Return known values as settings such as `prevalence` and `label_frequency`."""
     from scarless.pair.constraints import ClassPrior, LabelFrequency  # noqa: PLC0415 (SciPy: --help does not need it)
 
     if not isinstance(known, list | tuple | None):
@@ -463,14 +490,14 @@ def _of_known(known: Any, label: Any) -> dict[str, Any]:
             errors |= {columns[claim.look]: claim.se} if claim.se else {}
         else:
             raise ValueError(
-                f"{ANALYSE}: known may hold one ClassPrior of all rows and one LabelFrequency for each look (the first "
-                f"is look 0); got {claim!r}."
+                f"{ANALYSE}: known may contain one ClassPrior of all rows (where=None) and one LabelFrequency for each "
+                f"look (look=0 is the first look). Remove or correct {claim!r}."
             )
     return found | ({"label_frequency": shares, "label_frequency_se": errors} if shares else {})
 
 
 def renamed(values: dict[str, Any], *, source: str) -> dict[str, Any]:
-    """Return settings under their current names; files and models of earlier versions have other names."""
+    """Return settings in which names of earlier versions are replaced by the current names."""
     if values.get("label") and values.get("looks"):
         raise ValueError("--label and --looks cannot be combined. Name all label columns with --looks.")
     found = {key: value for key, value in values.items() if key not in OLD_KEYS and key != "own_propensities"}
@@ -483,7 +510,7 @@ def renamed(values: dict[str, Any], *, source: str) -> dict[str, Any]:
 
 
 def _with_frequencies(values: dict[str, Any], source: str) -> dict[str, Any]:
-    """Return settings whose label frequencies and standard errors are dicts by label column."""
+    """Return settings in which label frequencies and their standard errors are dicts with label columns as keys."""
     label = values.get("label", "")
     labels = (label,) if isinstance(label, str) else tuple(label)
     found = dict(values)
@@ -503,7 +530,7 @@ def _with_frequencies(values: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """Return a sentence with the most similar known name, or with the known names."""
+    """Return the sentence "Did you mean ...?" with the most similar known name, or a list of the known names."""
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     lower = [each for each in known if each.casefold() == name.casefold()]
     best = lower or near
@@ -519,29 +546,35 @@ SCORED = "scored"  # folder of predictions for a folder of Parquet files
 
 
 def check_name(name: str) -> str:
-    """Return the name of the file of ranked rows; raise if it contains a folder."""
+    """Return the file name for the ranked rows; raise if it contains a folder."""
     if Path(name).name != name:
-        raise ValueError(f"--ranked must be a file name without a folder; got {name!r}. The file is written to --out.")
+        raise ValueError(
+            f"--ranked must be a file name without a folder; got {name!r}. Choose the folder of results with --out."
+        )
     return name
 
 
 def check_folder(folder: str | Path, *, force: bool) -> Path:
-    """Return the folder of results; raise if it exists or cannot be written."""
+    """Return the folder of results as a path; raise if it cannot be written.
+
+    An existing folder must be empty. With `force`, it can also contain results, which will be replaced.
+    """
     path = check_place(folder)
-    if path.is_dir() and not any(path.iterdir()):
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return path
-    if path.exists() and not force:
-        raise FileExistsError(f"{folder} exists. Choose another folder (--out), or replace it with --force.")
-    if path.exists() and not (path.is_dir() and (path / RUN).exists()):
+    if not path.is_dir():
+        raise FileExistsError(f"{folder} is a file. Choose another folder (--out).")
+    if not (path / RUN).exists():
         raise FileExistsError(
-            f"{folder} is not replaced, because it is not a folder of results (it has no {RUN}). Choose another folder "
-            "(--out)."
+            f"{folder} exists, and it is not a folder of results: it contains no {RUN}. Choose another folder (--out)."
         )
+    if not force:
+        raise FileExistsError(f"{folder} exists. Choose another folder (--out), or replace it with --force.")
     return path
 
 
 def move_into_place(aside: Path, folder: Path) -> None:
-    """Move a finished folder of results to its place, replacing an existing one."""
+    """Move a finished folder of results to its place, and delete the folder that was there."""
     aside.chmod(0o755)
     if folder.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
@@ -553,11 +586,11 @@ def move_into_place(aside: Path, folder: Path) -> None:
 
 
 def read_run(path: str | Path) -> dict[str, Any]:
-    """Read a ``run.toml``."""
+    """Return the contents of a `run.toml` file."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a TOML file: {error}.") from error
+        raise ValueError(f"{path} is not a TOML file: {error}. Name the {RUN} of an earlier fit.") from error
 
 
 def write_toml(values: dict[str, Any]) -> str:

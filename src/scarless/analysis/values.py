@@ -119,10 +119,10 @@ def as_visits(value: Any, key: str, source: str) -> dict[str, tuple[str, ...]]:
             )
         twice = sorted({name for name, _, _ in lines if [other for other, _, _ in lines].count(name) > 1})
         if twice:
-            raise ValueError(f"{source}: {flag} names {twice[0]!r} twice. Give all of its columns at once.")
+            raise ValueError(f"{source}: {flag} names {twice[0]!r} twice. Name all of its columns together.")
         value = {name.strip(): [each.strip() for each in columns.split(",")] for name, _, columns in lines}
     if not isinstance(value, dict | None):
-        raise _must_be(key, "a table of lists of columns", value, source)
+        raise _must_be(key, "a table with a list of columns for each attribute", value, source)
     for name, columns in (value or {}).items():
         if not isinstance(columns, list | tuple) or not all(isinstance(each, str) and each for each in columns):
             raise ValueError(f"{source}: {key}: {name} must be a list of column names, got {columns!r}.")
@@ -148,8 +148,9 @@ def as_shares(value: Any, key: str, labels: Any, source: str) -> dict[str, float
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice or ("" in names and not (bare and len(labels) == 1)):
             raise ValueError(
-                f"{source}: {option} must name the look of each share, each look once, for example {option} "
-                f"{' '.join(f'{name}=0.8' for name in labels[:2])}; got {' '.join(map(str, given))}."
+                f"{source}: {option} needs the name of a label column before each value, and each name only once. "
+                f"Example: {option} {' '.join(f'{name}=0.8' for name in labels[:2])}. Got "
+                f"{' '.join(map(str, given))}."
             )
         value = {labels[0] if bare else name: number for name, (_, _, number) in zip(names, pairs, strict=True)}
     try:
@@ -170,16 +171,16 @@ def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
     flags = _labelling_flags(settings)
     if settings.groups and settings.takes_no_groups:
         raise ValueError(
-            "--groups cannot be combined with --known-propensity, nor with --scar and one label column. Name the "
-            "columns that drive the labelling (--propensity)."
+            f"--groups cannot be combined with {'--known-propensity' if settings.known_propensity else '--scar'}. Name "
+            "the columns that drive the labelling instead (--propensity)."
         )
     both = [name for name in settings.number if name in settings.text]
     if both:
         raise ValueError(f"Column {both[0]!r} is named by both --number and --text. Choose one of them.")
     if settings.model not in ("search", "logistic") and (settings.scar or settings.known_propensity):
         raise ValueError(
-            f"--model {settings.model} estimates the labelling; it cannot be combined with {flags[0]}. Remove one of "
-            "them."
+            f"--model {settings.model} estimates how the labelling depends on columns, so it cannot be combined with "
+            f"{flags[0]}. Remove --model or {flags[0]}."
         )
     for check in (_check_labels, _check_numbers, _check_rates, _check_frequencies):
         check(settings)
@@ -200,13 +201,14 @@ def _labelling_flags(settings: Any) -> list[str]:
     flags = [name for name, value in given.items() if value]
     if not flags and not settings.visit_attributes:
         raise ValueError(
-            "No columns are named that drive the labelling. Name them (--propensity visits insurance), or use --scar "
-            "if all positives are equally likely to be labelled, or --known-propensity COLUMN if you know the "
-            f"propensity. If you cannot name any column, audit about {ENOUGH_AUDITS} rows drawn at random and use "
-            "--audit COLUMN --propensity all: labels alone cannot determine which rows are positive."
+            "No columns are named that drive the labelling. Name them, for example --propensity visits insurance. If "
+            "all positives are equally likely to get a label, use --scar. If a column contains the probability of a "
+            "label for each positive row, use --known-propensity COLUMN. If you cannot name any column, audit about "
+            f"{ENOUGH_AUDITS} rows drawn at random, and use --audit COLUMN --propensity all, because labels alone "
+            "cannot determine which rows are positive."
         )
     if len(flags) > 1:
-        raise ValueError(f"{listed(flags)} cannot be combined. Use one of them.")
+        raise ValueError(f"{listed(flags)} cannot be combined. Use only one of these options.")
     return flags
 
 

@@ -7,7 +7,7 @@ year of `date` becomes ``date_year``. A ``ColumnTransformer`` adds the name of i
 and one separator. Whether a name is accepted depends on column names only, not on the rows:
 
 - If two or more columns share a longer prefix (``age_group_old`` and ``age_group_young``, for `age`), they probably
-  come from another attribute, and the name is refused. Parts of dates and splines (``date_month_spline_00``) are
+  come from another attribute, and the name `age` is refused. Parts of dates and splines (``date_month_spline_00``) are
   exceptions.
 - If the name is accepted but the values do not look encoded, for example because two of the columns are 1 in the same
   row, a warning lists the selected columns.
@@ -58,10 +58,10 @@ def check_attributes(attributes: Any, X: Any, *, n_columns: int, names: Any, par
     Parameters
     ----------
     attributes : column selector
-        A name or position (negative positions count from the end), or a list of these; a slice of names (the last is
-        included) or of positions; a boolean mask; a callable of `X` that returns one of these, such as scikit-learn's
-        ``make_column_selector``; for a polars frame, a polars selector. The name of an encoded attribute selects all of
-        its columns.
+        A name or position (negative positions count from the end), or a list of these; a slice of names (the last name
+        is included) or of positions; a boolean mask; a callable of `X` that returns one of these, such as
+        scikit-learn's ``make_column_selector``; for a polars frame, a polars selector. The name of an encoded attribute
+        selects all of its columns.
     X : table
         Table from which the columns are selected.
     n_columns : int
@@ -107,7 +107,7 @@ def select_columns(attributes: Any, X: Any, *, n_columns: int, names: Any, param
 
 
 def _called(selector: Any, X: Any, parameter: str) -> Any:
-    """Call a selector and return its selection; raise if scikit-learn's selector gets no pandas data frame."""
+    """Call a selector and return its selection; raise if `X` is not the data frame that the selector needs."""
     if isinstance(selector, make_column_selector) and not hasattr(X, "iloc"):
         raise ValueError(
             f"{parameter} is scikit-learn's make_column_selector, which needs a pandas data frame, but X is of type "
@@ -230,14 +230,14 @@ def _check_slice(columns: slice, parameter: str) -> slice:
 
 
 def _no_column(parameter: str) -> str:
-    return f"{parameter} selects no column; name at least one attribute{_ADVICE_IF_EMPTY.get(parameter, '')}."
+    return f"{parameter} selects no column; select at least one{_ADVICE_IF_EMPTY.get(parameter, '')}."
 
 
 def _refuse_duplicates(entries: Sequence[Any], parameter: str, names: Sequence[Any] | None = None) -> None:
     twice = [entry for entry, times in Counter(entries).items() if times > 1]
     if twice:
         called = twice if names is None else [names[j] for j in twice]
-        raise ValueError(f"{parameter} selects a column more than once: {quoted(called)}. Select each column once.")
+        raise ValueError(f"{parameter} must select each column only once. Selected more than once: {quoted(called)}.")
 
 
 def _columns_of(given: Any, table: _SelectionTable) -> list[int]:
@@ -283,8 +283,8 @@ def _named(name: str, table: _SelectionTable, taken: frozenset[int] = frozenset(
     """Return the column with this name, or the columns of the encoded attribute."""
     if table.names is None:
         raise ValueError(
-            f"{table.parameter} names the column {name!r}, but X has no column names. Pass a DataFrame or column "
-            "numbers. In a Pipeline, keep the names with pipeline.set_output(transform='pandas')."
+            f"{table.parameter} names the column {name!r}, but X has no column names. Pass X as a DataFrame, or select "
+            "columns by number. In a Pipeline, keep the names with pipeline.set_output(transform='pandas')."
         )
     if name in table.place:
         if table.names.count(name) > 1:
@@ -307,12 +307,12 @@ def _named(name: str, table: _SelectionTable, taken: frozenset[int] = frozenset(
 def _at(position: int, table: _SelectionTable) -> int:
     n = table.n_columns
     if not -n <= position < n:
-        raise ValueError(f"{table.parameter} names column {position}, but X has {n} columns (0 to {n - 1}).")
+        raise ValueError(f"{table.parameter} selects column {position}, but columns of X are numbered 0 to {n - 1}.")
     return position % n
 
 
 def _from_slice(columns: slice, table: _SelectionTable) -> list[int]:
-    """Return the columns of a slice; a slice of names includes the last."""
+    """Return the columns of a slice; a slice of names includes the last name."""
     start, stop, step = columns.start, columns.stop, columns.step
     backwards = step is not None and step < 0
     if isinstance(start, str):
@@ -329,15 +329,15 @@ def _from_polars(selector: Any, table: _SelectionTable) -> list[int]:
 
     if not isinstance(table.X, pl.DataFrame):
         raise ValueError(
-            f"{table.parameter} has a polars selector, which needs a polars DataFrame, but X is a "
+            f"{table.parameter} has a polars selector, which needs a polars DataFrame, but X is of type "
             f"{type(table.X).__name__}. Give names or column numbers."
         )
     try:
         chosen = cs.expand_selector(table.X, selector, strict=False)
     except (TypeError, pl.exceptions.PolarsError) as error:
         raise ValueError(
-            f"{table.parameter} has the polars expression {selector}, but an expression may only select columns of X: "
-            f"{error}. Use a selector, such as polars.selectors.starts_with('age'), or names."
+            f"{table.parameter}: the polars expression {selector} is not a selection of columns of X: {error}. Use a "
+            "selector, such as polars.selectors.starts_with('age'), or names."
         ) from error
     return [table.place[name] for name in chosen]
 
@@ -391,7 +391,7 @@ def find_family(name: str, names: Sequence[Any], taken: frozenset[int] = frozens
     names : sequence
         Names of the columns.
     taken : set of int
-        Columns of other attributes.
+        Columns that are already assigned to other attributes.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def find_family(name: str, names: Sequence[Any], taken: frozenset[int] = frozens
 
 
 def _split(name: str, known: Any) -> tuple[str, str, str] | None:
-    """Return step, separator and category of a column; None if it does not come from the attribute."""
+    """Return step, separator and category of a column; None if the column does not come from the attribute `name`."""
     if not isinstance(known, str) or not name:
         return None
     for start in _starts(known):
@@ -463,16 +463,16 @@ def _refuse_longer_names(family: Family, names: Sequence[Any]) -> None:
 def _several(groups: list[list[Any]], longer: str = "") -> str:
     seen = "; ".join(quoted(group) for group in groups)
     if len(groups) == 1:
-        return f"Did you mean {longer!r} (its columns {seen})? If not, name the columns, or select them by a mask."
+        return f"Did you mean {longer!r} (columns {seen})? If not, name the columns, or select them by a mask."
     example = f" {longer!r} selects only the columns that begin with {longer!r}." if longer else ""
     return (
         "Columns that begin with this name seem to come from several attributes: "
-        f"{seen}. Name the columns, or select them by a slice or a mask.{example}"
+        f"{seen}. Give full column names, or select the columns by a slice or a mask.{example}"
     )
 
 
 def quoted(names: Sequence[Any]) -> str:
-    """Return names in quotes for a message; only the first few if there are many.
+    """Return names in quotes for a message; if there are many, only the first few.
 
     Examples
     --------
@@ -493,8 +493,8 @@ def warn_if_doubtful(family: Family, X: Any, names: Sequence[Any], parameter: st
         return
     one = len(family.columns) == 1
     warn_user(
-        f"{parameter} names {family.name!r}, which is not a column of X. It selects "
-        f"{'the column whose name begins' if one else 'all columns whose names begin'} with {family.name!r}: "
+        f"{parameter} names {family.name!r}, which is not a column of X. The name selects "
+        f"{'the column' if one else 'all columns'} of the form {family.name}{family.separator}...: "
         f"{quoted([names[j] for j in family.columns])}. "
         f"{'This column may belong to another attribute' if one else 'These may come from several attributes'}. To "
         "avoid this warning, give full column names.",
@@ -503,7 +503,7 @@ def warn_if_doubtful(family: Family, X: Any, names: Sequence[Any], parameter: st
 
 
 def _most_and_fewest(X: Any, columns: Sequence[int]) -> tuple[float, float]:
-    """Count the columns at their upper value in each row; return the largest and the smallest count.
+    """Count, in each row, the columns at the higher of their two values; return the largest and the smallest count.
 
     The largest count is infinite if a column has more than two values, or values that are not numeric.
     """
@@ -532,9 +532,9 @@ def nearest_name(name: Any, names: Sequence[Any], X: Any = None) -> str:
     >>> nearest_name("Agge", ["age", "visits"])
     "Did you mean 'age'?"
     >>> nearest_name("income", ["age", "visits"])
-    "Its columns are 'age', 'visits'."
+    "The columns are 'age', 'visits'."
     >>> nearest_name("sex_n", ["age", "sex_f", "sex_m"])
-    "Did you mean 'sex' (its columns 'sex_f', 'sex_m')?"
+    "Did you mean 'sex' (columns 'sex_f', 'sex_m')?"
     """
     words = {str(word).lower(): word for word in (*_beginnings(names), *names)}
     for near in get_close_matches(str(name).lower(), words, n=6):
@@ -542,10 +542,10 @@ def nearest_name(name: Any, names: Sequence[Any], X: Any = None) -> str:
         raw, columns = _attribute_of(word, names, X)
         if columns:
             listed = quoted([names[j] for j in columns])
-            return f"Did you mean {raw!r} (its columns {listed})?" if raw else f"Did you mean all of {listed}?"
+            return f"Did you mean {raw!r} (columns {listed})?" if raw else f"Did you mean the columns {listed}?"
         if word in names:
             return f"Did you mean {word!r}?"
-    return f"Its columns are {quoted(names)}."
+    return f"The columns are {quoted(names)}."
 
 
 def _beginnings(names: Sequence[Any]) -> list[str]:

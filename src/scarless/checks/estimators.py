@@ -1,7 +1,7 @@
-"""Pipelines and other estimators around a model, and warnings about tools that treat observed labels as classes.
+"""Functions that find the model inside a pipeline, and warnings about tools that treat observed labels as classes.
 
-Tools of scikit-learn such as ``CalibratedClassifierCV`` fit or select models by `y`. With observed labels this undoes
-the correction for missing labels. Such tools are recognised by their frames in the call stack.
+Tools of scikit-learn such as ``CalibratedClassifierCV`` treat `y` as classes when they fit or select models. If `y` are
+observed labels, unlabelled positives count as negatives. Such tools are recognised by their frames in the call stack.
 """
 
 import sys
@@ -18,12 +18,12 @@ from scarless.outside.notices import warn_user
 
 _TOOL_MODULES = ("sklearn.", "joblib.")
 _FITTING_TOOLS = {"sklearn.calibration": "CalibratedClassifierCV", "sklearn.ensemble._stacking": "StackingClassifier"}
-# Functions of scikit-learn that score a model by the same kind of labels that they fit it to.
+# Functions of scikit-learn that fit a model and then score it. Both steps use the same `y`, so both see labels.
 _SCORING_FUNCTIONS = ("_fit_and_score", "_fit_and_score_over_thresholds")
 
 
 def final_step(estimator: Any) -> Any:
-    """Return the last step of a pipeline, also of nested ones, or the estimator itself.
+    """Return the last step of a pipeline, which may contain other pipelines, or the estimator itself.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def final_step(estimator: Any) -> Any:
 
 
 def opened(model: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the fitted classifier inside pipelines and `TableClassifier`, and the function that prepares its table.
+    """Return the fitted classifier inside pipelines and `TableClassifier`, and a function that prepares a table for it.
 
     Examples
     --------
@@ -99,14 +99,14 @@ def takes_weights(estimator: Any) -> bool:
 
 
 def warn_if_fitted_to_labels(model: Any) -> None:
-    """Warn if a fit is part of a tool that trains another model on the labels, from the probabilities of this one."""
+    """Warn if the fit was called by a tool that trains another model on the labels and the predictions of `model`."""
     for frame in _callers(sys._getframe(1)):
         tool = _FITTING_TOOLS.get(_module(frame))
         if tool is not None:
             name = type(model).__name__
             warn_user(
                 f"{tool} treats y as classes, but {name} gets observed labels. {tool} then predicts labels, not "
-                f"classes, and undoes the correction for missing labels. Use {name} without {tool}. To check the "
+                f"classes, so the correction for unlabelled positives is lost. Use {name} without {tool}. To check the "
                 "probabilities, use scarless.diagnostics.LabelCalibrationDisplay and ClassCalibrationDisplay.",
                 UserWarning,
             )
@@ -114,7 +114,7 @@ def warn_if_fitted_to_labels(model: Any) -> None:
 
 
 def warn_if_scored_by_labels(model: Any) -> None:
-    """Warn if the caller of a prediction compares it with labels as if they were classes.
+    """Warn if the caller of a prediction compares the prediction with labels as if they were classes.
 
     In a cross-validation, a search or the tuning of a threshold, `y` are observed labels, as in the fit. Outside
     these tools `y` may be true classes, so only ``CalibrationDisplay.from_estimator`` causes a warning.
@@ -139,7 +139,10 @@ def warn_if_scored_by_labels(model: Any) -> None:
 
 def _warn_about_score(model: str, function: str, frame: FrameType) -> None:
     if frame.f_code.co_name == "_fit_and_score":
-        instead = "Use scoring=scarless.metrics.make_pu_scorer(...), or the default, the likelihood of held-out labels."
+        instead = (
+            "Use scoring=scarless.metrics.make_pu_scorer(...), or leave scoring out: the default score is the "
+            "likelihood of the held-out labels."
+        )
     elif frame.f_locals.get("train_idx") is None:  # the model was fitted before, and y may be true classes
         return
     else:

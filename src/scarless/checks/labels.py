@@ -63,7 +63,7 @@ class LabelCoding:
 
 
 def check_observed(y: Any, name: str = "y") -> Any:
-    """Return a label column; raise if labels are missing, because a missing label may not mean unlabelled.
+    """Return a label column; raise if labels are missing, because a missing label does not always mean unlabelled.
 
     Examples
     --------
@@ -103,11 +103,12 @@ def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def refuse_missing(name: str, n_missing: int, n_rows: int, first: int | None, place: str = "") -> NoReturn:
-    """Raise for missing labels, with the row and the `place` of the first."""
+    """Raise for missing labels, with the row and the `place` of the first one."""
     raise ValueError(
         f"{name} contains NaN: {n_missing} of {n_rows} labels are missing (first: row {first}{place}). If a missing "
-        f"label means unlabelled, replace it by 0: {name}.fillna(0). If only labelled rows have a value, use "
-        f"{name}.notna(). Otherwise drop the rows without a label."
+        f"label means unlabelled, replace it by 0 (in pandas: {name}.fillna(0)). If every value marks a labelled row, "
+        f"use 1 for rows with a value and 0 for other rows (in pandas: {name}.notna()). Otherwise drop the rows whose "
+        "label is missing."
     )
 
 
@@ -169,6 +170,8 @@ def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCodi
     positive = _positive_value(classes, pos_label)
     if classes.size < 2:
         missing = "unlabelled row" if same_value(classes[0], positive) else "labelled row"
+        if pos_label is None and not (classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all()):
+            missing = "second value"  # the only value, such as "no", may mark labelled or unlabelled rows
         raise ValueError(
             f"y has one class only, {classes.tolist()[0]!r}: there is no {missing}. The fit needs labelled rows, coded "
             "1, and unlabelled rows, coded 0."
@@ -202,15 +205,15 @@ def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
     if pos_label is not None:
         if classes.size == 2 and not any(same_value(value, pos_label) for value in classes.tolist()):
             raise ValueError(
-                f"pos_label={shown(pos_label)} is not among the labels {classes.tolist()}. Pass one of these."
+                f"pos_label={shown(pos_label)} is not among the labels {classes.tolist()}. Pass one of these labels."
             )
         return pos_label
     if classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all() and not np.isin([-1, 0], classes).all():
         return classes.dtype.type(1)
     if classes.size == 2:
         warn_user(
-            f"pos_label is not given, and the labels are {classes.tolist()}. The last in sorted order, "
-            f"{classes.tolist()[-1]!r}, is used as the value of labelled rows. Pass pos_label to choose.",
+            f"pos_label is not given, and the labels are {classes.tolist()}. The last value in sorted order, "
+            f"{classes.tolist()[-1]!r}, is assumed to mark labelled rows. To choose the value, pass pos_label.",
             UserWarning,
         )
     return classes[-1]
@@ -250,9 +253,10 @@ def says(value: Any) -> bool | None:
 
 
 def yes_or_no(values: Sequence[Any]) -> list[bool] | None:
-    """Return which values of a column mean yes; None if a value means neither yes nor no, or if types are mixed.
+    """Return which values of a column mean yes; None if a value means neither yes nor no, or if only some are text.
 
-    Also None if all values mean the same and one is a single letter: a column that has only `f` may not be a label.
+    Also None if all values have the same meaning and one is a single letter: a column that contains only `f` may not be
+    a label column.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """Checks of labels of several looks and of audits, and their conversion to codes: 1, 0, and -1 for gaps.
 
-In memory, labels and audits are arrays. In a table in files they are columns, which are read in a few passes; only
-the distinct values and a one-byte code for each value are kept in memory.
+A gap is a look that did not take place, or a row that was not audited. In memory, labels and audits are arrays. In a
+table in files they are columns, which are read in a few passes; only the distinct values, and one byte for each cell,
+are kept in memory.
 """
 
 from itertools import combinations
@@ -24,9 +25,11 @@ NOT_SEEN = -1
 AUDIT_LABELS = ("keep", "drop", "undo")
 MIN_ODD_CELLS = 5  # columns with fewer labels or audits cause no warning
 MAX_LOOKS_FOR_ALL_PAIRS = 12  # with more looks, only neighbouring looks are compared
-UNLIKELY_AUDITED_SHARE = 0.9  # share of unlabelled rows with an audit above which 0 probably means "not audited"
-MIN_AUDITS_OF_NEARLY_ALL = 20  # with fewer audits, this share causes no warning
-MIN_COPIED_LABELS = 20  # two independent looks that each miss 1 positive in 10 agree on 20 labels in 1 of 50 cases
+UNLIKELY_AUDITED_SHARE = 0.9  # if this share of the unlabelled rows has an audit, 0 probably means "not audited"
+MIN_AUDITS_OF_NEARLY_ALL = 20  # with fewer audits, UNLIKELY_AUDITED_SHARE causes no warning
+# A warning about copied looks needs this many rows with a label at one of the two looks. If two independent looks each
+# miss 1 positive in 10, they agree on all of 20 such rows with a probability of 1 in 50.
+MIN_COPIED_LABELS = 20
 
 
 class CheckedLooks(NamedTuple):
@@ -49,7 +52,7 @@ def has_several_looks(y: Any) -> bool:
         return False
     try:
         shape = np.asarray(y).shape if not hasattr(y, "shape") else tuple(y.shape)
-    except ValueError:  # lines of unequal length; the check of one label for each row raises a clear error
+    except ValueError:  # rows of unequal length, for which `check_observed` raises a clear error
         return False
     # Older versions of SciPy turn a vector into a sparse matrix with one row.
     if len(shape) != 2 or shape[1] == 0 or (sparse.issparse(y) and shape[0] == 1):
@@ -78,7 +81,7 @@ def check_looks(y: Any, *, pos_label: Any = None, coding: LabelCoding | None = N
     seen = ~(is_missing(table).reshape(table.shape) if _is_plain_column(table, coding) else not_seen(table))
     values = table[seen]
     if not values.size and coding is None:
-        raise ValueError(f"{name} has only missing values. Code looks with a label as 1, and without a label as 0.")
+        raise ValueError(_only_gaps(name))
     values = np.array(values.tolist()) if values.dtype.kind == "O" and values.size else values
     if coding is None:
         if not seen.all():
@@ -135,7 +138,7 @@ def check_audit(audit: Any, *, n_rows: int, coding: LabelCoding | None = None) -
 
 
 def _refuse_minus_for_no(table: NDArray[Any], values: NDArray[Any], coding: LabelCoding | None) -> None:
-    """Raise if -1 seems to mean negative, because there are other gaps or because labels use -1."""
+    """Raise if -1 seems to mean negative: audit has no 0, and it has other missing values, or the labels use -1."""
     if values.dtype.kind not in "iufb" or not (values == 1).all() or not not_seen(table).any():
         return
     missing = is_missing(table)
@@ -143,8 +146,8 @@ def _refuse_minus_for_no(table: NDArray[Any], values: NDArray[Any], coding: Labe
     as_labels = coding is not None and coding.classes.dtype.kind in "if" and NOT_SEEN in coding.classes
     if minus and (missing.any() or as_labels):
         raise ValueError(
-            "audit has the values 1 and -1 but no 0, and -1 marks rows that were not audited. Code audited negatives "
-            "as 0, and rows that were not audited as NaN or -1."
+            "audit has the value -1 but no 0. In audit, -1 does not mean negative: it marks a row that was not "
+            "audited. Use 0 for audited negatives, and NaN or -1 for rows that were not audited."
         )
 
 
@@ -154,9 +157,10 @@ def _refuse_two_meanings(values: NDArray[Any], coding: LabelCoding) -> None:
         number = isinstance(value, int | float) and value in (0, 1)
         if number and bool(value) != (place == coding.positive) and (values == value).any():
             raise ValueError(
-                f"audit has the value {value}, which could mean either class: labels are {coding.classes.tolist()}, "
-                f"and {value} marks {'labelled' if place == coding.positive else 'unlabelled'} rows. Give audits as "
-                "True and False, with None for rows that were not audited."
+                f"audit has the value {value}, which is ambiguous: in an audit {value} means "
+                f"{'positive' if value else 'negative'}, but in the labels {coding.classes.tolist()} it marks "
+                f"{'labelled' if place == coding.positive else 'unlabelled'} rows. In audit, use True for positive, "
+                "False for negative, and None for rows that were not audited."
             )
 
 
@@ -165,14 +169,15 @@ def refuse_contradictions(labels: Codes, audit: Codes) -> None:
     odd = np.flatnonzero((labels == 1).any(axis=1) & (audit == 0))
     if odd.size:
         raise ValueError(
-            f"{odd.size} labelled rows were audited negative (first: row {odd[0]}), which is impossible without false "
-            "positives. If these rows were not audited, code audit as NaN (or -1), not 0. If they were, set "
-            "false_positive_rate of Labelling to 'estimate', or to a number."
+            f"audit: labelled rows must not be audited negative, unless there are false positives. Labelled rows that "
+            f"were audited negative: {odd.size} (first: row {odd[0]}). If such a row was not audited, use NaN or -1 in "
+            "audit, not 0. If it was audited, fit with Labelling(false_positive_rate='estimate'), or give the rate as "
+            "a number."
         )
 
 
 def labels_for_likelihood(labels: Codes, audit: Codes, audit_labels: str) -> Codes:
-    """Return the labels for the likelihood: in audited rows, "drop" makes labels gaps, and "undo" makes them 0.
+    """Return the labels for the likelihood: in audited rows, "drop" replaces labels by gaps, and "undo" by 0.
 
     Examples
     --------
@@ -190,7 +195,10 @@ def labels_for_likelihood(labels: Codes, audit: Codes, audit_labels: str) -> Cod
 def _as_table(values: Any, name: str = "y") -> NDArray[Any]:
     """Return labels as an array, with None for masked values."""
     if sparse.issparse(values):
-        raise TypeError(f"{name} is sparse, and a missing entry could be a 0 or a gap. Pass {name}.toarray().")
+        raise TypeError(
+            f"{name} is sparse, so an entry that is not stored could mean 0 or a missing value. If it means 0, pass "
+            f"{name}.toarray(). Otherwise pass an array with NaN for missing values."
+        )
     if isinstance(values, np.ma.MaskedArray):
         plain = values.data.astype(object)
         plain[np.ma.getmaskarray(values)] = None
@@ -231,9 +239,16 @@ def refuse_minus_one(values: NDArray[Any], name: str) -> None:
     """Raise if all labels other than -1 are 1, because looks without a label were probably coded as -1."""
     if values.dtype.kind in "iufb" and (values == 1).all():
         raise ValueError(
-            f"{name} has only labels of 1 and gaps (NaN or -1). In a table of looks, -1 marks a look that did not take "
-            "place. Code looks without a label as 0."
+            f"{name} contains 1 and missing values (NaN or -1), but no 0. In a table of looks, -1 marks a look that "
+            "did not take place. Use 0 for a look at which the row was not labelled."
         )
+
+
+def _only_gaps(name: str) -> str:
+    return (
+        f"{name} has only missing values. Use 1 for a look at which the row was labelled, and 0 for a look at which it "
+        "was not."
+    )
 
 
 def _names(y: Any) -> list[str] | None:
@@ -294,7 +309,7 @@ class ColumnCoding(NamedTuple):
 
 
 class ReadColumns(NamedTuple):
-    """Rows of an engine with codes, and the same codes in memory."""
+    """An engine whose rows have codes of labels and audits, and the same codes as arrays in memory."""
 
     engine: Engine
     checked: CheckedLooks
@@ -306,14 +321,14 @@ def read_columns(
 ) -> ReadColumns:
     """Read labels and audits in two passes, and code them; `coding` is the coding of an earlier fit, if any.
 
-    The rows of the engine get ``codes``, which stay with the engine.
+    The rows of the returned engine contain the codes as ``codes``.
     """
     n_looks, has_audit = len(columns.looks), columns.audit is not None
     distinct = engine.total(_block_values, n_looks, has_audit)
     values = distinct.labels.values
     if coding is None:
         if not values.size:
-            raise ValueError(f"{name} has only missing values. Code looks with a label as 1, and without a label as 0.")
+            raise ValueError(_only_gaps(name))
         if distinct.not_seen > 0:
             refuse_minus_one(values, name)
         coding = check_labels(values, pos_label=pos_label)
@@ -337,7 +352,7 @@ def with_any_label(engine: Engine, classes: tuple[Any, Any]) -> Engine:
 
 
 def with_counts(engine: Engine, n_kinds: int) -> Engine:
-    """Return rows with their audits and, for each kind of look, the numbers of their labels and looks."""
+    """Return an engine whose rows have, for each kind of look (see `counts_of`), the numbers of labels and of looks."""
     return engine.derive(_counted, n_kinds)
 
 
@@ -417,7 +432,7 @@ def warnings_about_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
     >>> import numpy as np
     >>> seen = np.array([[1, 1], [0, 0]] * 20, dtype=np.int8)
     >>> warnings_about_looks(seen, ("Ann", "Bob"))[0].split(". ")[0]
-    'Ann and Bob are equal in all 40 rows that have both'
+    'Ann and Bob are equal in all 40 rows that have both values'
     """
     messages = []
     for k, name in enumerate(names):
@@ -425,8 +440,8 @@ def warnings_about_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
         found, gaps = int((column == 1).sum()), int((column < 0).sum())
         if found >= MIN_ODD_CELLS and gaps and not (column == 0).any():
             messages.append(
-                f"all {found} recorded values of {name} are labels, and {gaps} are missing. If looks without a label "
-                "were not recorded, the class prior is wrong: code them as 0."
+                f"all {found} recorded values of {name} are 1 (labelled), and {gaps} values are missing. If looks that "
+                "gave no label were not recorded, the class prior is wrong: use 0 for these looks."
             )
     for i, j in _pairs(labels):
         both = (labels[:, i] >= 0) & (labels[:, j] >= 0)
@@ -435,8 +450,8 @@ def warnings_about_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
         first = labels[both, i]
         if (first == 1).sum() >= MIN_COPIED_LABELS and (first == 0).any():
             messages.append(
-                f"{names[i]} and {names[j]} are equal in all {first.size} rows that have both. If one is a copy of the "
-                "other, the class prior is too low: leave out the copy."
+                f"{names[i]} and {names[j]} are equal in all {first.size} rows that have both values. If one is a copy "
+                "of the other, the class prior is too low: leave out the copy."
             )
     return messages
 
@@ -450,7 +465,7 @@ def _pairs(labels: Codes) -> list[tuple[int, int]]:
 
 
 def warnings_about_audits(labels: Codes, audit: Codes) -> list[str]:
-    """Return a message if all audits of unlabelled rows are positive, or if nearly all unlabelled rows have one.
+    """Return a message if all audits of unlabelled rows are positive, or if nearly all unlabelled rows were audited.
 
     Examples
     --------
@@ -466,7 +481,7 @@ def warnings_about_audits(labels: Codes, audit: Codes) -> list[str]:
     if found.all():
         return [
             f"all {found.size} audits of unlabelled rows are positive. If negative results were not recorded, the "
-            "class prior is far too high: code them as 0 (-1 and NaN mark rows that were not audited)."
+            "class prior is far too high: use 0 for a negative result (-1 and NaN mark rows that were not audited)."
         ]
     n = int(unlabelled.sum())
     if found.size < max(UNLIKELY_AUDITED_SHARE * n, MIN_AUDITS_OF_NEARLY_ALL):
@@ -475,8 +490,9 @@ def warnings_about_audits(labels: Codes, audit: Codes) -> list[str]:
     positive = int(found.sum())
     return [
         f"{share} unlabelled rows have an audit ({positive:,} positive, {found.size - positive:,} negative). If 0 was "
-        "filled in for rows that were not audited, the class prior is far too low: use NaN, or an empty cell, for "
-        "these rows. If all of these rows were audited, their class is known, and an ordinary classifier is enough."
+        "filled in for rows that were not audited, the class prior is far too low: use NaN, or an empty cell, for rows "
+        "that were not audited. If these audits did take place, the class of nearly every row is known, and an "
+        "ordinary classifier is enough."
     ]
 
 
@@ -503,7 +519,7 @@ def _block_differs(X: Any, rows: Rows) -> tuple[Any]:
     return (np.count_nonzero(np.asarray(X)[checked] != found, axis=0).astype(np.float64),)
 
 
-# --- models of several looks in functions for one label for each row
+# --- checks of functions that accept only models with one label for each row
 
 
 def looks_of(model: Any) -> Any:
@@ -515,16 +531,16 @@ def looks_of(model: Any) -> Any:
 
 
 def refuse_looks(model: Any, user: str, *, instead: str) -> None:
-    """Raise for models of several looks or false positives, which the function `user` does not support.
+    """Raise for models that the function `user` does not support: several looks, false positives, offset or bounds.
 
-    Models of one look without false positives pass, because audits and known values do not change their meaning.
+    Audits and known values are accepted, because they do not change the meaning of class probability and propensity.
     """
     looks = looks_of(model)
     if looks is None or looks.plain:
         return
     raise ValueError(
-        f"{user} needs a model of one label for each row, but this {type(innermost(model)).__name__} was fitted with "
-        f"{looks.description}. {instead}"
+        f"{user} needs a model with one label for each row, and without false positives, offset or bounds. This "
+        f"{type(innermost(model)).__name__} was fitted with {looks.description}. {instead}"
     )
 
 
@@ -536,14 +552,15 @@ def refuse_other_looks(model: Any, s: Any, fit_params: dict[str, Any]) -> None:
         return
     if (shape[1] if len(shape) == 2 else 1) != n_looks:
         raise ValueError(
-            f"s has the shape {shape}, but the model was fitted to {n_looks} looks. Pass the labels of the fit."
+            f"s has the shape {shape}, but the number of looks in the fit was {n_looks}. Pass the labels of the fit."
         )
     if n_audited and fit_params.get("audit") is None:
         raise ValueError(
-            f"The model was fitted with {n_audited} audits, so every refit needs them: pass "
+            f"The model was fitted with audits (number of audited rows: {n_audited}), so every refit needs them. Pass "
             "fit_params={'audit': audit}."
         )
     if not n_audited and fit_params.get("audit") is not None:
         raise ValueError(
-            "fit_params has audits, but the model was fitted without any. Leave them out, or fit the model again."
+            "fit_params contains audit, but the model was fitted without audits. Leave audit out, or fit the model "
+            "again with audits."
         )

@@ -156,10 +156,10 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} must hold numbers, one per row: {error}") from error
+        raise ValueError(f"{name} must contain only numbers: {error}") from error
     if vector.ndim == 0 and n_rows is not None:
         if isinstance(values, bool | np.bool_):
-            raise ValueError(f"{name} must be a number, or hold one number per row; got {values!r}.")
+            raise ValueError(f"{name} must be a number, or contain one number per row; got {values!r}.")
         vector = np.full(n_rows, float(vector))
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
@@ -171,7 +171,7 @@ def check_vector(values: ArrayLike, name: str, *, n_rows: int | None = None) -> 
 
 
 def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: str = "propensity") -> Vector:
-    """Return propensities as float64 in (0, 1]; raise with the first value outside.
+    """Return propensities as float64 in (0, 1]; raise if a value is outside, and name the first.
 
     Examples
     --------
@@ -180,21 +180,26 @@ def check_propensity(propensity: ArrayLike, *, n_rows: int | None = None, name: 
     >>> check_propensity([0.5, 0.0])
     Traceback (most recent call last):
     ...
-    ValueError: propensity must lie in (0, 1]; 1 of 2 values do not (first: propensity[1] = 0). ...
+    ValueError: propensity must lie in (0, 1]. Invalid values: 1 of 2 (first: propensity[1] = 0). ...
     """
     e = check_vector(propensity, name, n_rows=n_rows)
     bad = np.flatnonzero(~((e > 0) & (e <= 1)))  # catches NaN too
     if bad.size:
+        advice = " Correct these values, or drop the rows."
+        if (e == 0).any():
+            advice = (
+                " A propensity of 0, for rows that can never be labelled, is not supported; replace it, for example by "
+                f"np.maximum({name}, 0.01)."
+            )
         raise ValueError(
-            f"{name} must lie in (0, 1]; {bad.size} of {e.size} values do not "
-            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}). A propensity of 0, for rows that can never be "
-            f"labelled, is not supported; replace it, for example by np.maximum({name}, 0.01)."
+            f"{name} must lie in (0, 1]. Invalid values: {bad.size} of {e.size} "
+            f"(first: {name}[{bad[0]}] = {e[bad[0]]:g}).{advice}"
         )
     return e
 
 
 def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name: str = "y_pred") -> Vector:
-    """Return probabilities as float64 in [0, 1]; raise with the first value outside.
+    """Return probabilities as float64 in [0, 1]; raise if a value is outside, and name the first.
 
     Examples
     --------
@@ -205,8 +210,8 @@ def check_probability(probability: ArrayLike, *, n_rows: int | None = None, name
     bad = np.flatnonzero(~((p >= 0) & (p <= 1)))
     if bad.size:
         raise ValueError(
-            f"{name} must hold probabilities in [0, 1]; {bad.size} of {p.size} values are outside "
-            f"(first: {name}[{bad[0]}] = {p[bad[0]]:g})."
+            f"{name} must contain probabilities in [0, 1], not logits or percentages. Invalid values: {bad.size} of "
+            f"{p.size} (first: {name}[{bad[0]}] = {p[bad[0]]:g})."
         )
     return p
 
@@ -260,8 +265,8 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
 def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     """Return row weights that are numbers of rows, as in `fit`.
 
-    Penalties and standard errors depend on the scale of the weights, so weights that are too large or too small are
-    refused, not rescaled. Weights that are negligible compared with the largest become 0.
+    Penalties and standard errors depend on the scale of the weights. Weights that are too large or too small are
+    therefore refused, not rescaled. Weights that are negligible compared with the largest weight become 0.
 
     Examples
     --------
@@ -277,8 +282,8 @@ def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
 def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float, place: str = "") -> NoReturn:
     """Raise for weights that are negative, infinite or missing."""
     raise ValueError(
-        f"sample_weight must be finite and at least 0; {n_bad} of {n_rows} values are not "
-        f"(first: sample_weight[{first}] = {value:g}{place})."
+        f"sample_weight must be finite and at least 0. Invalid values: {n_bad} of {n_rows} (first: "
+        f"sample_weight[{first}] = {value:g}{place}). Correct these weights, or drop the rows."
     )
 
 
@@ -287,8 +292,8 @@ def refuse_extreme_counts(largest: float) -> None:
     if not _MIN_LARGEST_WEIGHT <= largest <= _MAX_LARGEST_WEIGHT:
         raise ValueError(
             f"sample_weight: the largest weight must lie between {_MIN_LARGEST_WEIGHT:g} and {_MAX_LARGEST_WEIGHT:g}, "
-            f"so that sums stay finite; got {largest:g}. If only ratios matter, divide by the largest weight: "
-            "sample_weight / np.max(sample_weight)."
+            f"so that sums are accurate; got {largest:g}. If only the ratios of the weights matter, divide by the "
+            "largest weight: sample_weight / np.max(sample_weight)."
         )
 
 

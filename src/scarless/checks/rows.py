@@ -1,6 +1,6 @@
-"""Checks of labels and weights of rows, in an engine or in memory.
+"""Checks of the values, labels and weights of rows, in memory, in files or on a device.
 
-Rows of an engine are checked by totals in one pass. If a value is invalid, a second pass finds its row.
+One pass over the rows finds out whether any value is invalid. If so, a second pass finds its row.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ Index = Sequence[Any] | NDArray[Any] | None
 
 
 class RowTotals(NamedTuple):
-    """Sums over the rows of their labels `s` and weights `w`."""
+    """Number of rows, and sums of their weights: of all, of the labelled and of the unlabelled rows."""
 
     n_rows: Any  # number of rows with a positive weight
     weight: Any
@@ -57,13 +57,13 @@ class RowTotals(NamedTuple):
 
 
 class ReadLabels(NamedTuple):
-    """Labels that were read from their columns already."""
+    """Labels that have already been read from their columns."""
 
     values: Any
 
 
 class OpenedRows(NamedTuple):
-    """Rows that were opened already, with labels ``y``."""
+    """Rows that have already been opened, with labels ``y``."""
 
     engine: Engine
 
@@ -141,9 +141,9 @@ def check_rows(estimator: Any, X: Any, columns: LabelColumns | None = None) -> E
 
 
 def named_values(X: Any, values: Any, *, labels: bool = False, gaps: bool = False) -> Any:
-    """Return values per row unchanged, or the values of the named column of a table in files.
+    """Return `values` unchanged; if they are the name of a column of a table in files, return that column.
 
-    `labels`: whether the column holds labels, not weights. `gaps`: whether labels may be missing.
+    `labels`: whether the column contains labels, not weights. `gaps`: whether labels may be missing.
     """
     if namespace_of(values) is not np:
         return in_numpy(values)
@@ -178,8 +178,8 @@ def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
     for value, kind in ((labelled, "labelled"), (unlabelled, "unlabelled")):
         if not value > 0:
             raise ValueError(
-                f"sample_weight is 0 for every {kind} row, or negligible compared with the other weights. Both classes "
-                "of labels, labelled and unlabelled, must have rows with a positive weight."
+                f"sample_weight is 0 for every {kind} row, or negligible compared with the largest weight. Both "
+                "classes of labels, labelled and unlabelled, must have rows with a positive weight."
             )
 
 
@@ -211,7 +211,7 @@ def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:
 
 
 def _open(X: Any, y: Any, sample_weight: Any, name: str) -> Engine:
-    """Open rows in files or on a device; labels and weights on a device are checked like those in memory."""
+    """Open rows in files or on a device; labels and weights on a device are checked as in memory."""
     if isinstance(X, DeviceRows):
         y, sample_weight = (each if namespace_of(each) is np else in_numpy(each) for each in (y, sample_weight))
         y = np.asarray(check_observed(y, name)).reshape(-1)
@@ -251,7 +251,7 @@ def _compare_columns(estimator: Any, engine: Engine) -> None:
 
 
 def _place_of(engine: Engine, row: int | None) -> str:
-    """Return the file of a row for an error; empty if the engine does not know it."""
+    """Return the file of a row for an error; an empty text if the engine has no files."""
     find = getattr(engine, "place_of", None)
     place = "" if find is None or row is None else find(row)
     return f", in {place}" if place else ""
@@ -266,11 +266,11 @@ def _odd_labels(values: Any) -> Any:
 
 
 def _place_of_label(engine: Engine, odd: Any) -> str:
-    """Return the place of the first odd label for an error; empty if the engine does not know it."""
+    """Return a sentence with the place of the first odd label; an empty text if the engine has no files."""
     if not odd.size or not hasattr(engine, "place_of"):
         return ""
     (first,) = engine.total(_block_first, _labels_among, odd)
-    return f" The first {first.found!r} is at row {first.row}{_place_of(engine, first.row)}."
+    return f" The value {first.found!r} first occurs in row {first.row}{_place_of(engine, first.row)}."
 
 
 def _labels_among(X: Any, rows: Rows, odd: Any) -> tuple[int, Any] | None:
@@ -428,12 +428,12 @@ def check_labelled_table(estimator: Any, X: Any, y: Any, *, inner: Any = None, p
 
 
 def forget_fit(estimator: Any) -> None:
-    """Delete the results of an earlier fit, because a new fit with other parameters need not overwrite all of them."""
+    """Delete the results of an earlier fit, because a fit with other parameters may not overwrite all of them."""
     for name in [name for name in vars(estimator) if name.endswith("_")]:
         delattr(estimator, name)
 
 
-# --- row names, and the order of values per row
+# --- row names, and the order of vectors with one value for each row
 
 
 def index_of(X: Any) -> Any:
@@ -445,7 +445,7 @@ def index_of(X: Any) -> Any:
 
 
 def check_row_order(values: Any, name: str, index: Index) -> Any:
-    """Return values per row unchanged; raise if their pandas index has the rows in another order."""
+    """Return `values`, one for each row, unchanged; raise if their pandas index has the rows in another order."""
     displaced = _displaced(values, name, index)
     if displaced:
         reorder = f" If the index is right, pass {name}.loc[X.index]." if _all_unique(index) else ""
@@ -457,7 +457,7 @@ def check_row_order(values: Any, name: str, index: Index) -> Any:
 
 
 def warn_about_row_order(X: Any, **vectors: Any) -> None:
-    """Warn if the pandas index of values per row has the rows in another order, because only positions count."""
+    """Warn if the pandas index of a vector has the rows in another order than `X`, because only positions count."""
     if not hasattr(X, "iloc") or has_own_engine(X):
         return
     for name, values in vectors.items():
@@ -472,7 +472,7 @@ def warn_about_row_order(X: Any, **vectors: Any) -> None:
 
 
 def _displaced(values: Any, name: str, index: Index) -> str:
-    """Return where the index of `values` differs, if it has the names of the rows in another order; else ""."""
+    """Return a text about the first difference if `values` has the index of the rows in another order; else ""."""
     if index is None or not hasattr(values, "iloc") or len(values.index) != len(index) or values.index.equals(index):
         return ""
     here, there = values.index.tolist(), list(index)
@@ -480,8 +480,8 @@ def _displaced(values: Any, name: str, index: Index) -> str:
         return ""
     first = next(i for i, name_there in enumerate(there) if here[i] != name_there)
     return (
-        f"its index has the same names in another order (first difference: position {first} is {there[first]!r} in X "
-        f"and {here[first]!r} in {name})"
+        f"its index has the row names of X in another order (first difference: position {first} is {there[first]!r} in "
+        f"X and {here[first]!r} in {name})"
     )
 
 

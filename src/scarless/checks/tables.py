@@ -116,11 +116,11 @@ def _refuse_text(X: Any) -> None:
     if text:
         shown = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
         raise ValueError(
-            f"{len(text)} of {len(X.columns)} columns hold text, categories or dates, not numbers: {shown}. Encode "
-            "dates as days since a reference date, and other columns for example with make_column_transformer(("
-            f"OneHotEncoder(drop='first', sparse_output=False), [{shown}]), remainder='passthrough', "
-            "verbose_feature_names_out=False).set_output(transform='pandas'). Without drop, the columns of each "
-            "attribute are collinear."
+            f"X must contain only numbers. Columns with text, categories or dates: {shown} ({len(text)} of "
+            f"{len(X.columns)}). Encode dates as days since a reference date. Encode other columns, for example with "
+            f"make_column_transformer((OneHotEncoder(drop='first', sparse_output=False), [{shown}]), "
+            "remainder='passthrough', verbose_feature_names_out=False).set_output(transform='pandas'). Without drop, "
+            "the columns of each attribute are collinear."
         )
 
 
@@ -131,7 +131,7 @@ def _refuse_lists(X: Any, dtypes: Any) -> None:
     lists = [name for name, kind in odd if str(kind).lower().startswith(several)]
     if lists:
         raise ValueError(
-            f"{len(lists)} of {len(X.columns)} columns of X hold lists, not one number in each row (first: "
+            f"X must contain one number in each cell. Columns with lists: {len(lists)} of {len(X.columns)} (first: "
             f"{lists[0]!r}). Split the lists into separate columns, or remove these columns."
         )
 
@@ -228,7 +228,9 @@ def refuse_lazy_query(values: Any, name: str) -> None:
     >>> refuse_lazy_query([1, 2], "y")
     """
     if hasattr(values, "collect") and hasattr(values, "collect_schema"):
-        raise TypeError(f"{name} is a {type(values).__name__}, a query that was not run yet. Pass {name}.collect().")
+        raise TypeError(
+            f"{name} is a {type(values).__name__}, a query that has not been run yet. Pass {name}.collect()."
+        )
 
 
 def refuse_masked(values: Any, name: str) -> None:
@@ -281,14 +283,14 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
     >>> plain_array([[1], [0, 1]], "y")
     Traceback (most recent call last):
     ...
-    ValueError: y must hold one value per row, but NumPy cannot convert it to an array: ...
+    ValueError: y must contain one value per row, but NumPy cannot convert it to an array: ...
     """
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} must hold one value per row, but NumPy cannot convert it to an array: {error}. Check whether some "
-            "rows hold a list."
+            f"{name} must contain one value per row, but NumPy cannot convert it to an array: {error}. Check whether "
+            "some rows contain a list."
         ) from error
 
 
@@ -299,23 +301,23 @@ def refuse_mixed_devices(X: Any, *others: Any) -> None:
             raise ValueError(f"Input arrays use different devices: {X.device}, {other.device}")
 
 
-def refuse_device(X: Any, what: str, instead: str = ", or fit SAREMClassifier to one label for each row") -> None:
-    """Raise for arrays on a device, for computations that are not supported there."""
+def refuse_device(X: Any, what: str, instead: str = ", or fit the model with one label for each row only") -> None:
+    """Raise if `X` is an array on a device, where the computation `what` is not supported."""
     if on_device(X):
         raise ValueError(
-            f"{what} are not supported for arrays of {type(X).__module__.partition('.')[0]}; X is a "
+            f"{what} are not supported for arrays of {type(X).__module__.partition('.')[0]}, but X is a "
             f"{type(X).__name__}. Pass numpy arrays{instead}."
         )
 
 
 def refuse_own_engine(X: Any, what: str) -> None:
-    """Raise for rows in files or on a device, for computations that need them in memory."""
+    """Raise if `X` are rows in files or on a device, because the computation `what` needs them in memory."""
     if has_own_engine(X):
         call = _INTO_MEMORY.get(type(X).__name__)
         raise ValueError(
             f"{what} needs all rows in memory, but X is a {type(X).__name__}. Pass a sample of the rows as an array or "
-            f"data frame{f', or all rows if they fit: {call}' if call else ''}. SAREMClassifierCV, and SAREMClassifier "
-            "without an estimator, do not need rows in memory."
+            f"data frame{f', or all rows if they fit into memory: {call}' if call else ''}. Fits of SAREMClassifierCV, "
+            "and of SAREMClassifier without an estimator, do not need all rows in memory."
         )
 
 

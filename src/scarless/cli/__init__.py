@@ -19,7 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     missing = [name for name in options.packages if find_spec(name) is None]
     if missing:
-        return fail(f"this command needs {', '.join(missing)}: {install(options.extra)}.", INCOMPLETE_INSTALLATION)
+        return fail(
+            f"this command needs {', '.join(missing)}. Install it with {install(options.extra)}.",
+            INCOMPLETE_INSTALLATION,
+        )
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning

@@ -11,7 +11,7 @@ PACKAGES = ("jinja2", "pandas", "pooch", "rich", "scikit_posthocs")
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Run the missing runs of an experiment and write its page."""
+    """Make the runs of an experiment whose results are not stored yet, and write its page."""
     # These modules import scikit-learn and SciPy, which `--help` does not need.
     from scarless.experiments import read_spec, run_experiment  # noqa: PLC0415
     from scarless.experiments.own import check_datasets  # noqa: PLC0415
@@ -37,14 +37,14 @@ def compare(options: argparse.Namespace) -> int:
         return fail(str(error), INCOMPLETE_INSTALLATION)
     except KeyboardInterrupt:
         return stopped(
-            f"Stopped. All finished runs are stored in {folder}. The same command continues from there; "
-            f"`{shell('report', folder)}` writes a page of the finished runs."
+            f"Stopped. All finished runs are stored in {folder}. Repeat the command to continue, or use "
+            f"`{shell('report', folder)}` to write a page of the finished runs."
         )
     return _write_page(folder)
 
 
 def report(options: argparse.Namespace) -> int:
-    """Write the page of an experiment's results again."""
+    """Write the page of an experiment from its stored results."""
     return _write_page(options.folder)
 
 
@@ -55,8 +55,8 @@ def _write_page(folder: Path) -> int:
         print(f"Report: {render_results(folder)}")
     except KeyboardInterrupt:
         return stopped(
-            f"Stopped while the page was being written. All results are stored in {folder}; "
-            f"`{shell('report', folder)}` writes the page."
+            f"Stopped while the page was being written. All results are stored in {folder}. Use "
+            f"`{shell('report', folder)}` to write the page."
         )
     return DONE
 
@@ -65,12 +65,15 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `compare`, `reproduce` and `report` to the command line."""
     own = commands.add_parser(
         "compare",
-        help="compare methods on datasets, as specified in a TOML file, and write a page with the results",
-        description="Run the experiment specified in a TOML file, with built-in or your own datasets, methods and "
-        "labelling mechanisms, and write report.html. If the command is stopped, repeat it to continue.",
+        help="compare methods on datasets and write a page with the results; a TOML file specifies the experiment",
+        description="Run the experiment that a TOML file specifies, and write report.html. Datasets, methods and "
+        "labelling mechanisms can be built-in or your own. If the command is stopped, repeat it to continue.",
     )
     own.add_argument("spec", type=Path, metavar="SPEC", help="specification of the experiment, a TOML file")
-    _add_running(own, quick="apply the [quick] table of the specification, or make only a few runs if it has none")
+    _add_running(
+        own,
+        quick="make only the few runs of the [quick] table of SPEC (without this table: 2 splits, 1 labelling)",
+    )
     run = commands.add_parser(
         "reproduce",
         help="run the experiment of Bekker, Robberechts and Davis (2019) and write a page with the results",
@@ -81,8 +84,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     run.set_defaults(spec=None)  # None selects the specification of the paper.
     again = commands.add_parser(
         "report",
-        help="write the page of an experiment again from its stored results, without running anything",
-        description="Write the page of an experiment again from its stored results, without running anything.",
+        help="write the page of an experiment from its stored results, without new runs",
+        description="Write the page of an experiment from its stored results, without new runs.",
     )
     again.add_argument("folder", type=Path, metavar="DIR", help="folder with the results")
     again.set_defaults(command=report, packages=PACKAGES, extra=REPRODUCE)
@@ -91,12 +94,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 def _add_running(run: argparse.ArgumentParser, *, quick: str) -> None:
     run.add_argument("--quick", action="store_true", help=quick)
     run.add_argument(
-        "--datasets", nargs="+", metavar="NAME", help="run these datasets only, separated by commas or spaces"
+        "--datasets", nargs="+", metavar="NAME", help="use only these datasets; separate the names by commas or spaces"
     )
     run.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: a folder in results/)")
     jobs = "number of worker processes (default: one for each core)"
     run.add_argument("--jobs", type=_jobs, default=_cores(), metavar="N", help=jobs)
-    home = "folder that is searched for datasets first (default: the environment variable SCARLESS_DATA)"
+    home = "folder to search for datasets before downloading them (default: the environment variable SCARLESS_DATA)"
     run.add_argument("--data-home", type=Path, metavar="DIR", help=home)
     run.add_argument(
         "--no-download", action="store_true", help="leave out datasets that have not been downloaded before"
@@ -106,7 +109,9 @@ def _add_running(run: argparse.ArgumentParser, *, quick: str) -> None:
 
 def _jobs(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"the number of worker processes must be 1 or more, got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"the number of worker processes must be a whole number of at least 1; got {text!r}"
+        )
     return int(text)
 
 

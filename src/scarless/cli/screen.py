@@ -7,7 +7,7 @@ from typing import Any
 from scarless.outside.extras import REPRODUCE, need
 from scarless.outside.progress import duration
 
-BAR_WIDTH = 64  # characters of a line that the progress bar and its times take
+BAR_WIDTH = 64  # characters of a line that the progress bar and its times need
 DONE, REFUSED, INCOMPLETE_INSTALLATION, STOPPED = 0, 1, 2, 130
 
 
@@ -41,7 +41,10 @@ class Bars:
         self.stage = self.bars.add_task(what, total=total or 1.0, completed=completed, left="", what="")
 
     def advance(self, amount: float, what: str) -> None:
-        """Advance the bar; the remaining time is estimated from the whole stage, because results come in bursts."""
+        """Advance the bar, and show the remaining time, estimated from the mean speed since the stage began.
+
+        Results arrive in bursts, so the speed of the last seconds would give a wrong estimate.
+        """
         self.bars.update(self.stage, advance=amount)
         task = next(task for task in self.bars.tasks if task.id == self.stage)
         left = f"{duration(task.elapsed * task.remaining / task.completed)} left"
@@ -65,7 +68,7 @@ def shell(command: str, *words: object) -> str:
 
 
 def stopped(message: str) -> int:
-    """Print that the user stopped the command, and return the exit code."""
+    """Print a message for a user who stopped the command, and return the exit code."""
     print(f"\n{message}", file=sys.stderr)
     return STOPPED
 

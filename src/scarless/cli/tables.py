@@ -41,13 +41,13 @@ INSPECT_SETTINGS = ("label", "audit", "pos_label", "exclude", "number", "text")
 _LABELLING_SETTINGS = {"propensity_attributes", "scar", "known_propensity"}
 _FREQUENCY_SETTINGS = {"label_frequency", "label_frequency_se"}
 _LOOK_SETTINGS = {"visit_attributes", "shared"}
-SECONDS_BEFORE_NOTICE = 2.0  # A stage that takes longer is also announced while it runs.
+SECONDS_BEFORE_NOTICE = 2.0  # of a stage; a slower stage is announced while it still runs
 
 
 class Stages:
-    """Progress lines: each stage with the time that it took.
+    """Progress lines: one line at the end of each stage, with the time that the stage took.
 
-    A stage that takes more than two seconds is also announced while it runs.
+    A stage that takes more than two seconds has another line, which is printed while the stage runs.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -56,7 +56,7 @@ class Stages:
         self._timer: Timer | None = None
 
     def __call__(self, what: str) -> None:
-        """End the current stage and begin another."""
+        """End the current stage and begin the stage `what`."""
         self.end()
         self.what, self.since = what[:1].upper() + what[1:], time.monotonic()
         if not self.quiet:
@@ -74,14 +74,14 @@ class Stages:
 
     @contextmanager
     def stage(self, what: str) -> Iterator[None]:
-        """Run a block as one stage."""
+        """Return a context manager that runs its body as one stage."""
         self(what)
         yield
         self.end()
 
 
 def inspect(options: argparse.Namespace) -> int:
-    """Print the columns of a file, those that leak the label, and those that the labels depend on."""
+    """Print the columns of a file, which of them leak the label, and which of them the labels depend on."""
     from scarless.analysis.files import inspect_files, with_advice  # noqa: PLC0415 (imports the models)
 
     given, file = _given_settings(options, INSPECT_SETTINGS), options.file
@@ -109,7 +109,7 @@ def fit(options: argparse.Namespace) -> int:
     options.sheet = options.sheet or source.get("sheet")
     if options.file is None:
         raise ValueError(
-            "No file is given. Name one, for example: scarless fit patients.csv --label diagnosed --propensity visits."
+            "No input file is given. Example: scarless fit patients.csv --label diagnosed --propensity visits."
         )
     folder = options.out or Path(_stem(options.file))
     ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
@@ -136,7 +136,7 @@ def fit(options: argparse.Namespace) -> int:
 
 
 def _fit_files(options: argparse.Namespace, settings: "analysis.Settings", folder: Path, screen: Stages) -> int:
-    """Fit both models to a folder of Parquet files, report on a sample of the rows, and write predictions."""
+    """Fit both models to Parquet files, write a report on a sample of the rows, and write predictions of all rows."""
     rows = _rows(options)
     try:
         plan = rows.plan(raw=True)
@@ -147,14 +147,14 @@ def _fit_files(options: argparse.Namespace, settings: "analysis.Settings", folde
         found.score(folder / SCORED)
     except KeyboardInterrupt:
         command = shell("predict", folder, options.file, "--out", folder / SCORED)
-        return stopped(f"Stopped. If {folder / MODEL} exists, this command writes the predictions: {command}")
+        return stopped(f"Stopped. If {folder / MODEL} exists, use this command to write the predictions: {command}")
     screen.end()
     _print_answer(found, folder, SCORED)
     return DONE
 
 
 def _stays_in_files(options: argparse.Namespace) -> bool:
-    """Return whether the rows stay in files: a folder of Parquet files, or any file with --scheduler."""
+    """Return whether rows are read from files in parts: for a folder of Parquet files, and with --scheduler."""
     return options.scheduler is not None or (options.file.is_dir() and any(options.file.rglob("*.parquet")))
 
 
@@ -173,7 +173,9 @@ def predict(options: argparse.Namespace) -> int:
         check_place(options.out)
         model = load(_model_file(options.model))
         done = analysis.predict_files(model, _rows(options), options.out, force=options.force)
-        print(f"Predicted {done.n_rows:,} rows in {len(done.files):,} files ({done.n_new:,} new): {options.out}")
+        n = len(done.files)
+        files = f"{n:,} files" if n != 1 else "1 file"
+        print(f"Predictions of {done.n_rows:,} rows: {files} in {options.out}, {done.n_new:,} written by this command")
         return DONE
     _refuse_existing(options, "The ranked rows of one table are", "ranked.csv")
     _check_table(options.out)
@@ -195,12 +197,12 @@ def export(options: argparse.Namespace) -> int:
     model = load(_model_file(options.model))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     save_onnx(model, options.out)
-    print(f"ONNX graph: {options.out}. Its metadata, and the description of each input, explain the inputs.")
+    print(f"ONNX graph: {options.out}. The metadata `scarless`, and the doc string of each input, describe the inputs.")
     return DONE
 
 
 def _check_table(path: Path) -> None:
-    """Raise if a file name does not have the suffix of a table; called before any work is done."""
+    """Raise if a file name has no suffix of a table that can be written; called before any work is done."""
     from scarless.outside.table_columns import file_of  # noqa: PLC0415 (--help does not need it)
 
     file_of(path)
@@ -211,7 +213,7 @@ def _refuse_existing(options: argparse.Namespace, what: str, name: str) -> None:
     check_place(options.out)
     if options.out.is_dir():
         raise IsADirectoryError(
-            f"{options.out} is a folder. {what} written to a file; name one, for example --out "
+            f"{options.out} is a folder. {what} written to a file. Name this file, for example --out "
             f"{shlex.quote(str(options.out / name))}."
         )
     if options.out.exists() and not options.force:
@@ -219,7 +221,7 @@ def _refuse_existing(options: argparse.Namespace, what: str, name: str) -> None:
 
 
 def _model_file(path: Path) -> Path:
-    """Return the file of a model, given the file or its folder."""
+    """Return the path of the model file; `path` is this file or its folder."""
     return path / MODEL if path.is_dir() else path
 
 
@@ -235,7 +237,7 @@ def _given_settings(options: argparse.Namespace, names: Iterable[str] | None = N
 
 
 def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of the command line, completed by those of --config."""
+    """Return the settings of the command line and of --config; the command line takes precedence."""
     given = _given_settings(options)
     file = {key: value for key, value in config.items() if key not in ("source", "versions")}
     values = renamed(file, source=str(options.config))
@@ -254,7 +256,7 @@ def _settings(options: argparse.Namespace, config: dict[str, Any]) -> dict[str, 
 
 
 def _read(options: argparse.Namespace) -> tuple[Any, list[str]]:
-    """Return the table of a file, and the warnings of reading it."""
+    """Return the table of a file, and the warnings that were raised while it was read."""
     from scarless.outside.table_files import read_table  # noqa: PLC0415 (an optional package)
 
     with warnings.catch_warnings(record=True) as caught:
@@ -280,51 +282,47 @@ def _stem(path: Path) -> str:
 
 def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None:
     """Print the estimates, the notes and the paths of the results."""
-    from scarless.report.words import share  # noqa: PLC0415 (imports the models, which --help does not need)
+    # Imported here, because these modules import the models, which --help does not need.
+    from scarless.report.fit.answer import estimate_sentences  # noqa: PLC0415
+    from scarless.report.fit.data import IntervalEstimate  # noqa: PLC0415
 
     summary = found.summary()
-    print(f"{summary['labelled']:,} of {summary['rows']:,} rows are labelled{_weighted(summary)}.")
+    have = "has" if summary["labelled"] == 1 else "have"
+    print(f"{summary['labelled']:,} of {summary['rows']:,} rows {have} a label{_weighted(summary)}.")
     if "looks" in summary:
         shares = ", ".join(f"{each['column']} {each['label_frequency']:.0%}" for each in summary["looks"])
         total = f"{summary['label_frequency']:.0%}"
-        print(f"Share of positives labelled by each look: {shares}; by at least one look: {total}.")
+        print(f"Share of positives that got a label at each look: {shares}; at any look: {total}.")
     if found.is_uninformative:
         doubt = f"{summary['doubt'][:1].upper()}{summary['doubt'][1:]}"
-        print(f"{doubt}. The probabilities of the ranked rows cannot show this number either.")
+        print(f"{doubt}. The probabilities in the file of ranked rows do not show this number either.")
     elif summary["class_prior"] is not None:
-        missing, doubt = summary["missing_positives"], f", which is {summary['doubt']}" if summary["doubt"] else ""
-        answer = f"Estimated positives: {summary['positives']:,.0f}, {share(summary['class_prior'])} of the rows"
-        unlabelled = f"{missing:,.0f} of them {'has' if round(missing) == 1 else 'have'} no label"
-        print(f"{answer}{_interval(summary)}{doubt}; {unlabelled}.")
+        share = IntervalEstimate(summary["class_prior"], *(summary["class_prior_interval"] or (None, None)))
+        missing = IntervalEstimate(summary["missing_positives"])
+        print(estimate_sentences(share, summary["positives"], missing, summary["level"], summary["doubt"]))
     if "first_rows" in summary:
         print(summary["first_rows"]["sentence"])
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)
-    print(f"Ranked rows: {folder / ranked}; model: {folder / MODEL}; to repeat: {again}")
+    print(f"Ranked rows: {folder / ranked}")
+    print(f"Model: {folder / MODEL}")
+    print(f"To repeat this analysis: {again}")
     print(f"Report: {folder / REPORT}")
 
 
 def _weighted(summary: dict[str, Any]) -> str:
-    """Return the weights of labelled rows and of all rows as a clause, or "" without weights."""
+    """Return a clause with the weight of the labelled rows and of all rows, or "" if rows have no weights."""
     if "weight" not in summary:
         return ""
     sums = f"{summary['weight_labelled']:,.0f} of {summary['weight']:,.0f}"
     column = summary["settings"]["sample_weight"]
-    return f"; weighted by {column!r}, they count as {sums}. Numbers of positives are weighted too"
-
-
-def _interval(summary: dict[str, Any]) -> str:
-    """Return the interval of the share of positives, or "" if there is none."""
-    from scarless.report.words import share_range  # noqa: PLC0415 (imports the models, which --help does not need)
-
-    ends = summary["class_prior_interval"]
-    return "" if not ends or None in ends else f" ({share_range(*ends)})"
+    return f". Weighted by {column!r}, these are {sums}. Estimated numbers of positives are weighted too"
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `inspect`, `fit`, `predict` and `export` to the command line."""
-    overview = "show the columns of a file, those that leak the label, and those that the labels depend on"
+    overview = "show the columns of a file, which of them leak the label, and which of them the labels depend on"
     look = commands.add_parser("inspect", help=overview, description=f"{overview[0].upper()}{overview[1:]}.")
     look.add_argument("file", type=Path, metavar="FILE", help=INPUT_FILE)
     _add_settings(look, INSPECT_SETTINGS)
@@ -333,7 +331,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     _add_fit(
         commands.add_parser(
             "fit",
-            help="fit the class model and the labelling model to a file; write a report",
+            help="fit the class model and the labelling model to a file, and write a report",
             description="Fit the class model and the labelling model to a file. Write the model, a report and the "
             "ranked rows into a folder.",
         )
@@ -350,9 +348,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="output file, .csv or .parquet; an output folder if FILE is a folder, or with --scheduler",
+        help="output file, .csv or .parquet; if the input is a folder, or with --scheduler: an output folder",
     )
-    again.add_argument("--scheduler", metavar="ADDRESS", help="scheduler for a folder of Parquet files, as in `fit`")
+    again.add_argument("--scheduler", metavar="ADDRESS", help="scheduler for Parquet files, as in `fit`")
     again.add_argument("--force", action="store_true", help="replace the output if it exists")
     _add_reading(again)
     again.set_defaults(command=predict, packages=PACKAGES, extra=EXTRA)
@@ -374,25 +372,25 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add(
         "--scheduler",
         metavar="ADDRESS",
-        help="scheduler for a folder of Parquet files: `threads` (default, on this machine), `ray`, or the address of "
-        "a Dask scheduler (tcp://...)",
+        help="scheduler that reads Parquet files in parts: `threads` (on this machine; default for a folder), `ray`, "
+        "or the address of a Dask scheduler (tcp://...)",
     )
-    add("--out", type=Path, metavar="DIR", help="folder for the results (default: FILE-run)")
+    add("--out", type=Path, metavar="DIR", help="folder for the results (default: patients-run for patients.csv)")
     add("--ranked", metavar="NAME", help="file name for the ranked rows, .csv or .parquet (default: ranked.csv)")
     add(
         "--config",
         type=Path,
         metavar="FILE",
-        help="run.toml of an earlier fit, to repeat that fit; options on the command line take precedence",
+        help="run.toml of an earlier fit, to repeat this fit; options on the command line replace its settings",
     )
-    add("--force", action="store_true", help="replace the results of an earlier fit in the folder")
+    add("--force", action="store_true", help="replace the folder of results if it exists")
     add("--quiet", action="store_true", help="do not show progress")
     _add_reading(parser)
     parser.set_defaults(command=fit, packages=PACKAGES, extra=EXTRA)
 
 
 def _add_settings(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
-    """Add the declared flags of settings, and the flags of earlier versions, which raise an error with the new name."""
+    """Add the flags of settings, and flags of earlier versions, which raise an error that gives the new name."""
     for name, declared in declarations():
         if names is None or name in names:
             parser.add_argument(*declared.flags, dest=name, help=declared.help, **declared.options)
@@ -402,14 +400,14 @@ def _add_settings(parser: argparse.ArgumentParser, names: Iterable[str] | None =
                 nargs="+",
                 metavar="COLUMN",
                 help="instead of --label: one label column for each look, with yes or no; a cell is empty if the row "
-                "was not examined at that look",
+                "was not examined at this look",
             )
     for old, new in OLD_FLAGS.items():
         parser.add_argument(old, nargs="*", action=_Renamed, const=new, help=argparse.SUPPRESS)
 
 
 class _Renamed(argparse.Action):
-    """A flag of an earlier version, which raises an error with the new name."""
+    """A flag of an earlier version; its use raises an error that gives the new name."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         parser.error(f"{self.option_strings[0]} is now called {self.const}")

@@ -159,7 +159,7 @@ def _read_file(
 
 
 def cache_home() -> Path:
-    """Return the directory of downloads: ``SCARLESS_CACHE`` if it is set, else one in the system's cache directory."""
+    """Return the directory of downloads: ``SCARLESS_CACHE`` if set, else a folder in the system's cache directory."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -236,7 +236,7 @@ def _download(archive: Archive, members: Sequence[RawFile], folder: Path) -> Pat
             return target
     raise DatasetFileError(
         f"{archive.name} could not be downloaded.\n  " + "\n  ".join(problems) + f"\nIf the network is the problem, "
-        f"download {_addresses(archive)} elsewhere and save it as {target}. Or set the environment variable "
+        f"download {_addresses(archive)} on another machine, and save it as {target}. Or set the environment variable "
         f"{DATA_VARIABLE} to a directory with {folder.name}/{archive.name} or, unpacked, "
         f"{folder.name}/{members[0].name}."
     )

@@ -14,7 +14,7 @@ from scarless.datasets.pu_data import Provenance, PUData, scale_to_range
 from scarless.datasets.registry import DATASETS
 from scarless.numerics.arrays import Vector
 
-_SIMULATED_STREAM = 0x73696D75  # "simu" in ASCII: a spawn key, so that default_rng(seed) draws other numbers
+_SIMULATED_STREAM = 0x73696D75  # "simu" in ASCII: a spawn key: default_rng(seed) of a user draws other numbers
 PathLike = str | os.PathLike[str]
 
 
@@ -170,7 +170,7 @@ def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool
         downloaded archive. Default: the environment variable ``SCARLESS_DATA``, if it is set.
     download : bool, default=True
         Whether to download files that are neither in `data_home` nor in the cache. The cache is the directory in the
-        environment variable ``SCARLESS_CACHE`` or, if it is not set, one in the system's cache directory.
+        environment variable ``SCARLESS_CACHE`` or, if it is not set, a folder in the system's cache directory.
     scale : bool, default=True
         Whether to scale every attribute to [-1, 1] by its minimum and maximum over the whole dataset, as Bekker,
         Robberechts and Davis (2019) do. Categorical attributes are columns of -1 and +1 in any case. `scale` has no
@@ -224,9 +224,9 @@ def _choices(name: Any) -> str:
 def load_newsgroups(*, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load 20 Newsgroups: 8,870 posts, 200 words, Pr(y=1) = 0.551; positive: the five ``comp`` groups.
 
-    Negatives are the four ``rec`` groups. Training and test parts of the version by date are concatenated. Headers,
-    footers and quotes are removed as in scikit-learn. Each attribute is the presence of one of the 200 most frequent
-    words. Rows are in scikit-learn's order. See `load_dataset` for the parameters.
+    Negatives are the four ``rec`` groups. The training and test parts of the "bydate" version are concatenated.
+    Headers, footers and quotes are removed as in scikit-learn. Each attribute is the presence of one of the 200 most
+    frequent words. Rows are in scikit-learn's order. See `load_dataset` for the parameters.
 
     References
     ----------

@@ -79,8 +79,8 @@ class PUData:
             raise ValueError(f"X must be a two-dimensional array of floats; got {_described(X)}.")
         if len(names) != X.shape[1] or len(set(names)) != len(names):
             raise ValueError(
-                f"attribute_names must hold one name for each of the {X.shape[1]} columns of X, all different; there "
-                f"are {len(names)} names, {len(set(names))} of them different."
+                f"attribute_names must have a different name for each of the {X.shape[1]} columns of X; it has "
+                f"{len(set(names))} different names, and {len(names)} entries."
             )
         if y is not None and (not isinstance(y, np.ndarray) or y.shape != X.shape[:1] or not np.isin(y, (0, 1)).all()):
             raise ValueError(

@@ -8,7 +8,7 @@ from scarless.outside.extras import need
 BLUE, ORANGE, GREY, GREEN = "#1f6fb4", "#d9730d", "#8a8a8a", "#2a9d72"
 _LABEL_HEIGHT = 3.6  # height of tick labels and axis label below the Axes, in multiples of the font size
 _MARGIN = 4.0  # pixels below a legend
-_MAX_LEGEND_WIDTH = 1.5  # in widths of the Axes
+_MAX_LEGEND_WIDTH = 1.5  # as a multiple of the width of the Axes
 
 
 def axes_for(ax: Any, user: str) -> Any:
@@ -19,7 +19,7 @@ def axes_for(ax: Any, user: str) -> Any:
     if not hasattr(ax, "plot") or not hasattr(ax, "figure"):
         raise TypeError(
             f"ax must be a matplotlib Axes, for example plt.subplots()[1]; got {type(ax).__name__}. "
-            "From an array of Axes, pass one element."
+            "If ax is an array of Axes, pass one of its elements."
         )
     return ax
 
@@ -39,7 +39,7 @@ def legend_below(ax: Any) -> Any:
     """Put the legend below the Axes, in two columns if the figure is wide enough.
 
     A figure that `axes_for` creates has a layout engine, which makes room for the legend. Without a layout engine, the
-    Axes are made shorter by the height of the part of the legend that would be outside the figure.
+    legend may extend below the figure. The Axes are then made shorter by that height.
     """
     shift = need("matplotlib.transforms", "The legend", extra="plot").ScaledTranslation
     figure, size = ax.figure, ax.xaxis.label.get_size()
@@ -63,10 +63,11 @@ def legend_below(ax: Any) -> Any:
 
 
 class Display:
-    """Base class of plots: a display holds data, and `plot` draws them on matplotlib Axes.
+    """Base class of plots: a display contains data, and `plot` draws them on matplotlib Axes.
 
     To write your own display, subclass `Display` and define ``draw(ax)``. `plot` creates the Axes if none are passed,
-    calls `draw`, and returns the display. The page "Extend it" has a complete example.
+    calls `draw`, and returns the display. The page "Extending scarless" of the documentation has a complete
+    example.
 
     Attributes
     ----------

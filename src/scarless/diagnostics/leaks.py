@@ -25,13 +25,13 @@ CERTAIN = "certain"  # the column determines the label
 ONLY_LABELLED = "only labelled"  # nearly all rows with a value, or with an unusual value, are labelled
 STRONG = "strong"  # the column ranks labels almost perfectly: a leak, or a very good attribute
 
-# By judgement. With fewer labelled or unlabelled rows, a column can separate the two kinds by chance.
+# By judgement. With fewer labelled or unlabelled rows, a column can separate labelled from unlabelled rows by chance.
 MIN_ROWS_PER_LABEL = 10
 STRONG_AUC = 0.95
-MIN_LABELLED_SHARE = 0.95  # among the rows that are filled, or that have an unusual value
+MIN_LABELLED_SHARE = 0.95  # among the rows in which the column is filled, or has an unusual value
 # The share of labelled rows must also be significantly above a null share: FILLED_NULL_SHARE for filled cells and
-# VALUE_NULL_SHARE for unusual values, or the share of labelled rows in the whole table if that is larger. The second is
-# higher than the first, because some values of genuine attributes occur almost only in positive rows.
+# VALUE_NULL_SHARE for unusual values, or the share of labelled rows in the whole table if that is larger.
+# VALUE_NULL_SHARE is higher, because some values of genuine attributes occur almost only in positive rows.
 FILLED_NULL_SHARE, VALUE_NULL_SHARE, MAX_P_VALUE = 0.5, 0.8, 0.001
 N_BINS = 50  # bins of a numeric column; they detect effects that are not monotone
 N_FOLDS = 5
@@ -62,8 +62,8 @@ def find_leaks(X: Any, s: Any) -> list[Leak]:
 def columns_to_leave_out(leaks: list[Leak], named: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the columns to leave out, and a note on each leak. Raise an error if a column determines the label.
 
-    A column that is filled only in labelled rows has no information on the other rows, so it is left out, unless the
-    user named it in `named`. A column of grade `STRONG` is kept, because it may be a very good attribute.
+    A column that is filled almost only in labelled rows has almost no information on unlabelled rows. It is left out,
+    unless its name is in `named`. A column of grade `STRONG` is kept, because it may be a very good attribute.
     """
     out, notes, kept = [], [], set(named)
     for leak in leaks:
@@ -77,24 +77,25 @@ def columns_to_leave_out(leaks: list[Leak], named: Iterable[str]) -> tuple[list[
         if leak.grade == ONLY_LABELLED and name not in kept:
             out.append(name)
             notes.append(
-                f"Column {name!r} {leak.remark}. It has no information on unlabelled rows, so it was left out. To "
-                "keep it, name it in --propensity or --classification-attributes."
+                f"Column {name!r} {leak.remark}. It has almost no information on unlabelled rows, so it was left "
+                "out. To keep it, name it in --propensity or --classification-attributes."
             )
         else:
-            notes.append(f"Column {name!r} {leak.remark}. {advice(f', {exclude}')}")
+            notes.append(f"Column {name!r} {leak.remark}. {advice(f': {exclude}')}")
     return out, notes
 
 
 def advice(how: str = "") -> str:
-    """Return advice on a column that may leak the label; `how` describes how to leave the column out."""
+    """Return advice on a column that may leak the label; `how` is inserted after the advice to leave it out."""
     return (
         "If the column is recorded because of the label, like a treatment, the model only repeats the labels and finds "
-        f"too few unlabelled positives: leave the column out{how}. If its values are known before labelling, keep it."
+        f"too few unlabelled positives. In that case, leave the column out{how}. If its values are known before "
+        "labelling, keep it."
     )
 
 
 def grade_leak(values: Any, s: Any) -> Leak | None:
-    """Return how a pandas column leaks the label; None if the column does not leak it.
+    """Return how a pandas column leaks the label, or None if the column does not leak it.
 
     Examples
     --------
@@ -176,11 +177,12 @@ def _mostly_labelled(rows: Any, labelled: Any, null_share: float) -> bool:
 
 
 def label_auc(values: Any, labelled: Any) -> float:
-    """Return the area under the ROC curve of a single column as a predictor of the label, in the better direction.
+    """Return the area under the ROC curve (AUC) of a single column as a predictor of the label.
 
-    Numbers and dates are ranked by their value and by the out-of-fold share of labels in their bin, categories by their
-    out-of-fold share of labels, and other text by an out-of-fold model of its words. Missing values are a bin or
-    category of their own.
+    Categories are ranked by their out-of-fold share of labels, and other text by an out-of-fold model of its words.
+    Numbers and dates are ranked by the out-of-fold share of labels in their bin and, without missing values, also by
+    their value in ascending and in descending order; the largest AUC is returned. Missing values are a bin or category
+    of their own.
     """
     missing = values.isna().to_numpy()
     return _auc_of(values, missing, labelled, _numbers(values, missing))

@@ -19,8 +19,8 @@ from scarless.engines.blocks import Reading, Units
 from scarless.numerics.arrays import namespace_of
 
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
-# Table types of other libraries. Each value is the module and the function that wrap such a table, without reading its
-# rows, in a type that is registered with `open_rows`. The modules are imported only when they are needed.
+# Keys: library and type of a table. Values: module and name of the function that wraps such a table in a type that
+# `open_rows` knows. Wrapping reads no rows. The modules are imported only when they are needed.
 _LIBRARY_TABLES = {
     ("dask", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
     ("dask_expr", "DataFrame"): ("scarless.scale.sources", "dask_rows"),
@@ -33,7 +33,7 @@ _LIBRARY_TABLES = {
 
 
 class Rows(dict[str, Any]):
-    """Dictionary of the values of the rows of one block. The slice `where` has the positions of the rows in the table.
+    """Values of the rows of one block, by name. The slice `where` gives the positions of these rows in the table.
 
     Examples
     --------
@@ -124,16 +124,16 @@ class Engine(Protocol):
         ...
 
     def read_as(self, reading: Reading) -> "Engine":
-        """Return an engine that reads the same rows with another precision and other units of the columns."""
+        """Return an engine that reads the same rows with the precision and the units of `reading`."""
         ...
 
     def in_units(self) -> "Engine":
-        """Return an engine over the same rows whose columns are shifted and scaled by their units."""
+        """Return an engine over the same rows with the columns shifted and scaled by `units`."""
         ...
 
 
 def on_device(X: Any) -> bool:
-    """Return whether a table is an array of another library and scikit-learn's array API dispatch is switched on.
+    """Return whether a table is an array of a library other than NumPy, and scikit-learn's array API dispatch is on.
 
     Examples
     --------
@@ -154,20 +154,22 @@ def open_rows(X: Any, y: Any = None, sample_weight: Any = None) -> Engine:
         @open_rows.register
         def _(X: ShardedTable, y=None, sample_weight=None) -> Engine: ...
 
-    If labels and weights are given, the rows of the engine have them as ``y`` and ``w``. The caller must check them.
-    `scarless.engines.memory` registers the tables in memory. Tables of Dask, pyarrow, polars and DuckDB that are not in
-    memory are recognised by the names of their types (`known_rows`).
+    If labels and weights are given, the rows of the engine have them as ``y`` and ``w``. The caller must check them
+    first. `scarless.engines.memory` registers NumPy arrays and sparse matrices. Tables of Dask, pyarrow, polars and
+    DuckDB that are not in memory are recognised by the names of their types (`known_rows`).
     """
     if (known := known_rows(X)) is not X:
         return open_rows(known, y, sample_weight)
     raise TypeError(
-        f"X is a {type(X).__name__}, and no engine can read its rows. Pass an array, a sparse matrix or a data "
-        "frame, or register the type with scarless.engines.open_rows."
+        f"X has the type {type(X).__name__}, and no engine can read its rows. Pass a NumPy array or a sparse matrix, "
+        "or register a function for this type with scarless.engines.open_rows.register."
     )
 
 
 def has_own_engine(X: Any) -> bool:
-    """Return whether the type of a table has its own engine. If it has, the rows need not be in memory.
+    """Return whether the table's engine can read rows from outside main memory: from files, a GPU or a cluster.
+
+    The result is False for NumPy arrays, for sparse matrices, and for types without an engine.
 
     Examples
     --------
@@ -185,8 +187,9 @@ def has_own_engine(X: Any) -> bool:
 def known_rows(X: Any) -> Any:
     """Return a table whose type is registered with `open_rows`: `X` itself, or a wrapper of another library's table.
 
-    If a table is read several times, call this function once and use its result, so that a query runs only once. The
-    method ``select(names)`` of a wrapper returns the same rows with only these columns.
+    A polars LazyFrame, for example, is a query. If you read it several times, call this function once and use its
+    result; otherwise the query runs each time. The method ``select(names)`` of a wrapper returns the same rows with
+    only these columns.
 
     Examples
     --------
@@ -207,7 +210,7 @@ def _opener_of_library(kind: type) -> tuple[str, str] | None:
 
 
 class NullableColumn(str):
-    """Name of a label column that may have missing values: the look did not take place, or the row was not audited."""
+    """Name of a label or audit column. Values may be missing, for looks that did not take place or rows not audited."""
 
     __slots__ = ()
 
@@ -235,8 +238,8 @@ def column_names(*given: str | LabelColumns | None) -> list[str]:
 def attach(engine: Engine, **values: NDArray[Any]) -> Engine:
     """Return an engine with additional values, given as arrays with one value for each row of the table.
 
-    Use it for values that users pass, such as known propensities, and for models in memory. On a cluster, the whole
-    arrays are sent to the workers in every pass. Do not attach values that the engine can read itself.
+    Use it for values that users pass, such as known propensities, and for tables in memory. On a cluster, the whole
+    arrays are sent to the workers in every pass, so do not attach values that the engine can read itself.
     """
     return engine.derive(_values_of_block, values)
 

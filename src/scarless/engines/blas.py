@@ -1,4 +1,4 @@
-"""Limits on the threads of BLAS and OpenMP, for work that is too small for several threads or starts its own."""
+"""Limits on BLAS and OpenMP threads, for work that is too small for several threads or starts its own threads."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 MAX_ROWS_FOR_ONE_THREAD = 10_000  # up to this number of rows, trees are fitted on one thread
-_THREADED_LIBRARIES = ("lightgbm", "xgboost", "torch")  # they have thread pools, and may be imported later
+_THREADED_LIBRARIES = ("lightgbm", "xgboost", "torch")  # have thread pools; may be imported later
 MIN_ROWS_FOR_TREE_THREADS = 200_000  # number of rows from which a single tree keeps all threads busy
 
 
@@ -89,8 +89,9 @@ def _controller_with(late: tuple[str, ...]) -> ThreadpoolController:
 def trees_on_one_thread(n_rows: int, n_at_once: int = 1) -> AbstractContextManager[Any]:
     """Limit OpenMP to one thread for fits of trees if there are few rows, or if several fits run at once.
 
-    With little work, threads mostly wait for each other. On a busy machine, one fit took 46 seconds instead of 0.6. The
-    limit applies to the calling thread. It starts with this call, before the ``with`` block is entered.
+    With little work, threads mostly wait for each other. On a busy machine, a fit took 46 seconds with several threads,
+    and 0.6 seconds with one. The limit applies to the calling thread. It starts with this call, before the ``with``
+    block is entered.
     """
     use_one = n_rows <= MAX_ROWS_FOR_ONE_THREAD or n_at_once > 1
     return _controller().limit(limits=1, user_api="openmp") if use_one else nullcontext()
@@ -99,9 +100,9 @@ def trees_on_one_thread(n_rows: int, n_at_once: int = 1) -> AbstractContextManag
 def threads_for_folds(n_rows: int, n_folds: int, n_jobs: int | None) -> int:
     """Return the number of threads that fit folds of boosted trees in parallel: `n_jobs`, if it is given.
 
-    Otherwise the number depends on the rows. With few rows it is one, because small trees spend most of their time in
-    Python, where threads wait for each other. With many rows it is one too, because a single tree keeps all OpenMP
-    threads busy. In between, it is the number of OpenMP threads, but at most one for each fold.
+    Otherwise the number depends on the number of rows. With few rows it is 1, because small trees spend most of their
+    time in Python, where threads wait for each other. With many rows it is also 1, because a single tree keeps all
+    OpenMP threads busy. In between, it is the number of OpenMP threads, but at most the number of folds.
     """
     if n_jobs is not None or not MAX_ROWS_FOR_ONE_THREAD < n_rows <= MIN_ROWS_FOR_TREE_THREADS:
         return int(effective_n_jobs(n_jobs))

@@ -1,4 +1,4 @@
-"""Blocks of rows: precision and units of their columns, derived values, and how results of blocks are combined.
+"""Blocks of rows: precision, shift and scale of their columns, derived values, and sums over blocks.
 
 Block functions return sums, or objects with their own ``+``, such as a maximum, a first row or distinct values.
 
@@ -116,10 +116,10 @@ class Units(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Precision in which a table is read, and the units of its columns, or None.
+    """Precision in which a table is read, and the units (shift and scale) of its columns; None for no units.
 
-    An engine starts with the precision of its table and no units. A fit measures the columns and calls `read_as` with
-    another reading if some columns are badly scaled.
+    An engine starts with the precision of its table and no units. A fit measures the columns, and calls `read_as` with
+    another `Reading` if some columns are badly scaled.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Rows in an array of another library on its device, usually a GPU.
+"""Engine for rows in an array of a library other than NumPy, such as a PyTorch tensor, usually on a GPU.
 
-Blocks are large, because a device is efficient with large arrays. Values per row are derived once and stay on the
-device. Sums are copied to NumPy in float64. A float32 table is stored as float32, but its blocks are converted to
-float64 in each pass: the seven digits of float32 are too few for sums over half a million rows.
+Blocks are large, because a device is efficient with large arrays. Derived values of the rows are computed once and
+stored on the device. Sums over blocks are copied to NumPy in float64. A float32 table is stored as float32, but its
+blocks are converted to float64 in each pass: the seven digits of float32 are too few for sums over half a million rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ class DeviceRows:
 
 
 def device_rows(X: Any) -> DeviceRows:
-    """Return an array of another library as `DeviceRows`; raise an error if it is not a table of numbers.
+    """Return an array of a library other than NumPy as `DeviceRows`; raise an error if it is not a table of numbers.
 
     Integers and booleans are converted to float64.
     """
@@ -46,7 +46,10 @@ def device_rows(X: Any) -> DeviceRows:
     if kind not in ("float32", "float64"):
         xp = namespace_of(X)
         if not (kind.startswith(("int", "uint")) or kind == "bool"):
-            raise ValueError(f"X must be an array of numbers; its type is {kind}. Convert it to float64 or float32.")
+            raise ValueError(
+                f"X must have the type float64, float32, an integer type or bool; its type is {kind}. Convert it to "
+                "float64 or float32."
+            )
         X = xp.astype(X, xp.float64)
     return DeviceRows(X.detach() if hasattr(X, "detach") else X)  # Without `detach`, PyTorch would record gradients.
 
@@ -78,12 +81,12 @@ class DeviceEngine:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Precision of products: always float64, whatever the precision of X."""
+        """Precision of products: always float64, because blocks of a float32 table are converted."""
         return np.dtype(np.float64)
 
     @property
     def flat_rows(self) -> int:
-        """Number of rows up to which a pass takes the same time: launching kernels takes longer than computing."""
+        """Number of rows up to which the time of a pass is constant, because launching kernels takes most of it."""
         return _CONSTANT_TIME_ROWS if has_kernels(self.X) else 0
 
     @property
@@ -128,11 +131,11 @@ class DeviceEngine:
         return replace(self, X=X, rows=rows, first=start, step=apart)
 
     def read_as(self, reading: Reading) -> "DeviceEngine":
-        """Return an engine that reads the same rows with other units of the columns; the precision stays float64."""
+        """Return an engine that reads the same rows with the units of `reading`; the precision is always float64."""
         return replace(self, reading=reading)
 
     def in_units(self) -> "DeviceEngine":
-        """Return an engine over the same rows whose columns are shifted and scaled by their units."""
+        """Return an engine over the same rows with the columns shifted and scaled by `units`."""
         units = self.units
         if units is None:
             return self
@@ -178,5 +181,5 @@ def _open_device_rows(X: DeviceRows, y: Any = None, sample_weight: Any = None) -
 
 
 def _kind(X: Any) -> str:
-    """Return NumPy's name of the type of an array."""
+    """Return the type of an array without the name of its library, such as "float32" for torch.float32."""
     return str(X.dtype).rpartition(".")[2]

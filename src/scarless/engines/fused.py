@@ -1,9 +1,9 @@
 """Faster versions of some block functions for CUDA devices, with few kernel launches.
 
-If Triton is installed, as it is with PyTorch for CUDA, these kernels compute the likelihood of a pair and its variants.
-One kernel computes all terms of the rows. Another kernel computes products of few columns over many rows. cuBLAS leaves
-most of a device idle for such products: on an H200, one product of 20,000,000 x 54 numbers takes 10.7 ms with
-cuBLAS, and all products of a pass take 6.5 ms with this kernel.
+If Triton is installed (PyTorch for CUDA installs it), the kernels of `scarless.engines.kernels` compute the likelihood
+of a pair and its variants. One kernel computes all terms of the rows. Another kernel computes products of few columns
+over many rows. cuBLAS leaves most of a device idle for such products: on an H200, one product of 20,000,000 x 54
+numbers takes 10.7 ms with cuBLAS, and all products of a pass take 6.5 ms with this kernel.
 """
 
 import warnings
@@ -72,8 +72,8 @@ def _with_fallback(quick: Callable[..., Any], otherwise: Callable[..., Any], *pa
             raise
         _FAILED.add("any")
         warnings.warn(
-            f"The Triton kernels failed on this device ({type(error).__name__}: {str(error)[:200]}). PyTorch computes "
-            "the same sums without them. This takes longer; the results do not change.",
+            f"The Triton kernels failed on this device ({type(error).__name__}: {str(error)[:200]}). From now on, "
+            "PyTorch computes the sums. This takes longer; the results are the same up to rounding.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,8 +1,8 @@
 """Triton kernels for the terms of the likelihood on a CUDA device, without intermediate arrays.
 
 The formulas are those of `scarless.numerics.likelihood` and `scarless.numerics.objectives`;
-`tests/torch/test_kernels.py` compares the kernels with them. Only `scarless.engines.fused` imports this module, if
-Triton is installed.
+`tests/torch/test_kernels.py` compares the results. Only `scarless.engines.fused` imports this module, if Triton is
+installed.
 """
 
 from importlib import import_module
@@ -141,7 +141,7 @@ def terms_of_problems(
     U, V, MORE_U, MORE_V, S, W, TERMS, VALUE,
     n_rows, stride, plane, pair: tl.constexpr, kind: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Compute derivatives and information of several problems from their logits, one line for each problem.
+    """Compute derivatives and information of several problems from their logits; the first axis is the problem.
 
     ``MORE_U`` and ``MORE_V`` are intercepts that are added to all logits.
     """

@@ -55,7 +55,7 @@ def in_lockstep(engines: Sequence[Engine], task: Callable[[int, Engine], Result]
 
 
 def go_in_lockstep(engines: Sequence[Engine]) -> bool:
-    """Return whether fits on these engines run in lockstep, so that they must not be sent to other processes."""
+    """Return whether fits on these engines run in lockstep; such fits must not be sent to other processes."""
     return all(isinstance(engine, DeviceEngine | _LockstepEngine) for engine in engines)
 
 

@@ -14,13 +14,14 @@ from scarless.engines.blas import BLAS
 from scarless.engines.blocks import Preparation, Reading, Units, add_up
 from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
 
-# Largest numbers of values and rows in a block. A block of this size almost fits into a core's cache. With smaller
-# blocks, threads wait for Python's global interpreter lock.
+# Largest numbers of values and rows in a block. A block of this size is slightly larger than a core's cache. With
+# smaller blocks, threads wait for Python's global interpreter lock.
 _BLOCK_NUMBERS, _BLOCK_ROWS = 393_216, 16_384
-# Samples of rows up to this size (8 MB) are copied, because a pass over rows that are far apart takes 1.3 to 1.8 times
-# as long.
+# Samples of rows up to this size (8 MB) are copied, because a pass over rows that are far apart in memory takes 1.3 to
+# 1.8 times as long as a pass over the copy.
 _MAX_COPIED_NUMBERS = 1 << 20
-# Blocks are added up in this number of groups, whatever the number of threads, so sums are the same on any machine.
+# Blocks are added up in this number of groups, whatever the number of threads. The number of threads therefore does not
+# change the sums.
 _N_LANES = 16
 
 
@@ -35,13 +36,15 @@ class InMemoryEngine:
     rows : dict of arrays
         Values of the rows that block functions need, such as labels, weights and targets.
     block_rows : int, optional
-        Number of rows in a block; by default a number that fits a core's cache.
+        Number of rows in a block; by default chosen for the size of a core's cache.
     n_threads : int, optional
-        Number of threads; by default the current number of BLAS threads, so limits of the caller are respected.
+        Number of threads; by default the current number of BLAS threads, so a limit set by the caller applies.
     reading : Reading, optional
-        Precision of the blocks and units of the columns; by default the precision of `X` and no units.
+        Precision of the blocks, and units of the columns (a shift and a scale for the solver). By default, the
+        precision of `X` and no units.
     first, step : int
-        Position of the first row in a larger table, and distance between rows.
+        If the rows are a sample of a larger table: the position of the first row in this table, and the distance
+        between the positions of neighbouring rows.
 
     Examples
     --------
@@ -53,7 +56,7 @@ class InMemoryEngine:
     array([2., 4., 6.])
     """
 
-    names: list[str] | None = None  # Data frames are converted to arrays beforehand, and the model stores their names.
+    names: list[str] | None = None  # Data frames are converted to arrays first, and the model stores the column names.
 
     def __init__(
         self,
@@ -94,11 +97,11 @@ class InMemoryEngine:
         return self.preparation.reading.units
 
     def read_as(self, reading: Reading) -> "InMemoryEngine":
-        """Return an engine that reads the same rows with another precision and other units of the columns."""
+        """Return an engine that reads the same rows with the precision and the units of `reading`."""
         return self._with_changes(preparation=self.preparation.read_as(reading))
 
     def in_units(self) -> "InMemoryEngine":
-        """Return an engine over the same rows whose columns are shifted and scaled by their units."""
+        """Return an engine over the same rows with the columns shifted and scaled by `units`."""
         return self._with_changes(preparation=self.preparation.in_units())
 
     def derive(
@@ -182,7 +185,7 @@ class InMemoryEngine:
         return Rows({name: values[block] for name, values in self.rows.items()}, where)
 
     def _sparse_rows(self, block: slice) -> Any:
-        """Return consecutive rows of a sparse table without a copy. The block caches columns selected from it."""
+        """Return a block of a sparse table without a copy; its dictionary `taken` caches selections of columns."""
         if (rows := self._sparse_blocks.get(block.start)) is None:
             rows = _rows_of(self.X, block)
             rows.taken = {}
@@ -190,7 +193,7 @@ class InMemoryEngine:
         return rows
 
     def _lanes(self) -> list[list[slice]]:
-        """Return the blocks in groups of neighbours. The groups do not depend on the number of threads."""
+        """Return groups of consecutive blocks. The groups do not depend on the number of threads."""
         if self.n_rows <= self.block_rows:
             return [[slice(0, self.block_rows)]]
         starts = range(0, self.n_rows, self.block_rows)
@@ -237,8 +240,9 @@ def _rows_of(X: Any, block: slice) -> Any:
 def _default_block_rows(X: Any) -> int:
     """Return the number of rows in a block: few enough for the cache, and many enough to amortise the overhead.
 
-    Blocks have equal sizes. If a square matrix over the columns is computed for each block, a block has at least as
-    many rows as columns, so the matrix is not larger than the block.
+    Several blocks of a dense table have nearly equal sizes. If a square matrix over the columns is computed for each
+    block, the largest allowed number of rows is at least the number of columns. In a table with many rows, the matrix
+    is then hardly larger than the block.
     """
     if sparse.issparse(X):
         return int(max(1024, 2 * _BLOCK_NUMBERS // max(1, X.nnz // max(1, X.shape[0]))))

@@ -198,14 +198,14 @@ def _constant(bench: Bench, model: Any, c: float) -> Fit:
 
 
 def fit_of(bench: Bench, model: Any, e: Vector | None, c: float, *, full: bool = False) -> Fit:
-    """Return the predictions of a fitted classifier; `full` is whether it needs all columns and selects its own."""
+    """Return the predictions of a fitted classifier; if `full`, it gets all columns, and selects those that it uses."""
     X_test = bench.task.split.X_test if full else bench.task.seen_test
     f = model.predict_proba(X_test)[:, 1]
     return Fit(f, e, float(model.class_prior_), float(c), int(model.n_iter_))
 
 
 def _scar_by(kind: Make) -> Make:
-    """Return a function that makes a `SCARClassifier` with a label frequency estimator of a class."""
+    """Return a function that makes a `SCARClassifier` whose label frequency estimator is of the class `kind`."""
 
     @wraps(kind)
     def make(**parameters: Any) -> SCARClassifier:
@@ -277,8 +277,8 @@ class EstimatorMethod:
         lacking = [name for name in ("fit", "predict_proba") if not callable(getattr(model, name, None))]
         if lacking:
             raise ValueError(
-                f"{self.estimator!r} has no {lacking[0]}, with the given parameters. A method needs fit(X, s) and "
-                "predict_proba(X)."
+                f"{self.estimator!r} with the parameters {self.parameters} has no {lacking[0]}. A method needs "
+                "fit(X, s) and predict_proba(X)."
             )
         return model
 
@@ -410,7 +410,10 @@ def _scores(model: Any, X: Matrix) -> Vector:
     """Return the probabilities of the positive class; raise if they are not valid."""
     p = np.asarray(model.predict_proba(X), dtype=np.float64)
     if p.shape != (X.shape[0], 2):
-        raise ValueError(f"predict_proba must return one column for each of two classes; it returned {p.shape}.")
+        raise ValueError(
+            f"predict_proba must return an array of shape ({X.shape[0]}, 2), one column for each class; its shape is "
+            f"{p.shape}."
+        )
     classes = [int(value) for value in getattr(model, "classes_", (0, 1))]
     positive = p[:, classes.index(1)]
     if not np.isfinite(positive).all():

@@ -96,7 +96,7 @@ class OwnData:
     """A dataset of the user.
 
     `table` is the raw table without the class, and `prepared` the encoded table for the methods. `columns` are the
-    propensity attributes. `identity` is everything that its records depend on.
+    propensity attributes. `identity` is everything that the records of this dataset depend on.
     """
 
     table: Any
@@ -256,7 +256,9 @@ def _check_size(y: Vector, n: int, test_share: float) -> None:
     smallest = int(min(y.sum(), n - y.sum()))
     needed = int(np.ceil(2 / min(test_share, 1 - test_share)))
     if smallest < needed:
-        raise ValueError(f"one of its classes has {smallest} rows; for a split, each class needs at least {needed}.")
+        raise ValueError(
+            f"each class needs at least {needed} rows, for training and for testing; the smaller class has {smallest}."
+        )
 
 
 def _prepared(table: Any, attributes: Sequence[Any]) -> tuple[Any, tuple[int, ...]]:
@@ -265,20 +267,22 @@ def _prepared(table: Any, attributes: Sequence[Any]) -> tuple[Any, tuple[int, ..
         wrong = [each for each in attributes if not isinstance(each, int) or not 0 <= each < table.shape[1]]
         if wrong:
             raise ValueError(
-                f"propensity_attributes has {wrong[0]!r}; the columns of an array are 0 to {table.shape[1] - 1}."
+                f"propensity_attributes names {wrong[0]!r}; the columns of this array are 0 to {table.shape[1] - 1}."
             )
         return table, tuple(attributes)
     names = [str(name) for name in table.columns]
     for each in attributes:
         if each not in names:
-            raise ValueError(f"propensity_attributes has {each!r}, which is not a column. {nearest_name(each, names)}")
+            raise ValueError(
+                f"propensity_attributes names {each!r}, which is not a column. {nearest_name(each, names)}"
+            )
     preparation = table_preparation()
     prepared = preparation.fit_transform(table)
     origins = trace_origins(preparation, names, prepared.shape[1])
     made = {each: [j for j, origin in enumerate(origins or ()) if origin.column == each] for each in attributes}
     for each, found in made.items():
         if not found:
-            raise ValueError(f"propensity_attributes has the column {each!r}, which is constant or empty. Remove it.")
+            raise ValueError(f"propensity_attributes names {each!r}, which is constant or empty. Remove this name.")
     return prepared, tuple(j for found in made.values() for j in found)
 
 
@@ -370,9 +374,8 @@ def _by_class(spec: Spec, entry: dict[str, Any], prepared: Any, columns: tuple[i
     if wanted and wanted not in parameters:
         if not columns:
             raise ValueError(
-                f"the mechanism needs propensity_attributes of the dataset. Name them, or set {wanted} in the "
-                "parameters of the "
-                f'mechanism, or set mechanisms = ["{ADDED}"].'
+                "the mechanism needs propensity attributes. Set propensity_attributes in the table of the dataset, or "
+                f'{wanted} in the parameters of the mechanism, or use mechanisms = ["{ADDED}"].'
             )
         parameters[wanted] = list(columns)
     if kind is GeometricMeanSAR:

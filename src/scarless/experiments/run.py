@@ -45,10 +45,11 @@ STORED_DECIMALS = 10  # The last bits may differ between processors.
 
 
 def scores_of(fit: Fit, task: Task) -> dict[str, float]:
-    """Return all scores of a fit on the test rows.
+    """Return all scores of a fit.
 
-    Errors of the class prior and the label frequency are on the training rows. Errors of the propensity are on
-    positives; a method without a propensity has none. If `f` are not probabilities, only its ranking is scored.
+    Scores are computed on the test rows, and errors of the propensity on their positives. Errors of the class prior and
+    the label frequency are differences from the true shares of the training rows. A method without a propensity has no
+    scores of the propensity or the label frequency. If `f` are not probabilities, only their ranking is scored.
     """
     y = task.split.y_test
     found = {

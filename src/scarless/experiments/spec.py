@@ -177,7 +177,7 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
     known = {each.name for each in fields(Spec)}
     lacking, unknown = known - set(values) - set(_OPTIONAL), sorted(set(values) - known)
     if lacking:
-        raise ValueError(f"{where} lacks {', '.join(sorted(lacking))}. Add them.")
+        raise ValueError(f"{where} lacks {', '.join(sorted(lacking))}. Add what is missing.")
     if unknown:
         hint = next((found for name in unknown if (found := did_you_mean(name, known))), "")
         raise ValueError(f"{where} has unknown entries {', '.join(unknown)}. {hint}".rstrip())
@@ -185,12 +185,12 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
     ks, counts = spec.n_propensity_attributes, (spec.n_splits, spec.n_labellings, spec.clusters)
     rules = {
         "seed must be at least 0": spec.seed >= 0,
-        "datasets must name at least one dataset, each once": _is_a_set(spec.datasets),
-        "methods must name at least one method, each once": _is_a_set(spec.methods),
-        "mechanisms must name at least one mechanism, each once": _is_a_set(spec.mechanisms),
-        f"settings must be among {', '.join(SETTINGS)}, each once": _is_a_set(spec.settings)
+        "datasets must name at least one dataset, and none twice": _is_a_set(spec.datasets),
+        "methods must name at least one method, and none twice": _is_a_set(spec.methods),
+        "mechanisms must name at least one mechanism, and none twice": _is_a_set(spec.mechanisms),
+        f"settings must name at least one of {', '.join(SETTINGS)}, and none twice": _is_a_set(spec.settings)
         and set(spec.settings) <= set(SETTINGS),
-        "n_propensity_attributes must lie between 1 and added_attributes, each once": _is_a_set(ks)
+        "n_propensity_attributes must have different numbers from 1 to added_attributes": _is_a_set(ks)
         and 1 <= min(ks) <= max(ks) <= spec.added_attributes,
         "n_splits, n_labellings and clusters must be at least 1": min(counts) >= 1,
         "test_share must lie strictly between 0 and 1": 0 < spec.test_share < 1,
@@ -259,7 +259,7 @@ def _entries(table: Any, where: str) -> dict[str, Any]:
     for name in (name for name in GROUPS if name in table):
         group = _entries(table[name], f"{where}, [{name}]")
         if twice := sorted(group.keys() & found.keys()):
-            raise ValueError(f"{where} sets {', '.join(twice)} twice: in [{name}] and before. Remove one of them.")
+            raise ValueError(f"{where} sets {', '.join(twice)} twice, once in [{name}]. Set them only once.")
         found |= group
     reserved = sorted(found.keys() & {"folder", *(f"own_{group}" for group in OWN_KEYS)})
     if reserved:
@@ -332,7 +332,9 @@ def _checked(table: Any, where: str, group: str) -> dict[str, Any]:
     try:
         json.dumps(table)
     except TypeError as error:
-        raise ValueError(f"{where} may only have texts, numbers, true, false, lists and tables ({error}).") from error
+        raise ValueError(
+            f"{where} may contain only texts, numbers, true, false, lists and tables ({error})."
+        ) from error
     return table
 
 
@@ -360,7 +362,7 @@ def _dataset(table: Any, where: str) -> dict[str, Any]:
     for key in apart:
         if key in found:
             raise ValueError(
-                f"{where}: {key} must not be set with {'file' if 'file' in found else 'callable'}. Remove it."
+                f"{where}: {key} must not be used with {'file' if 'file' in found else 'callable'}. Remove {key}."
             )
     if isinstance(found.get("positive", ""), list | dict):
         raise ValueError(f"{where}: positive must be one value of the class; it is {found['positive']!r}.")
@@ -391,7 +393,7 @@ OWN_CHECKS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
 
 
 def _usual_mechanisms(datasets: Any, own: dict[str, Any], where: str) -> list[str]:
-    """Return the default mechanism: the attributes that datasets name, or added attributes if none is named."""
+    """Return the default mechanism: labelling by the attributes that datasets name, or else by added attributes."""
     naming = [name for name in _listed(datasets) if "propensity_attributes" in own.get(name, {})]
     others = [name for name in _listed(datasets) if name not in naming]
     if naming and others:
@@ -415,8 +417,8 @@ def _question(asked: Any, methods: Sequence[Any], where: str) -> dict[str, Any]:
     than = [found["than"]] if isinstance(found.get("than"), str) else found.get("than")
     if set(found) != {"better", "than", "by"} or not isinstance(than, list) or not than:
         raise ValueError(
-            f'{where} must be a pair of methods, such as ["mine", "naive"], or a table with better, than and by; it is '
-            f"{asked!r}."
+            f'{where} must be a list of two or more methods, such as ["mine", "naive"], or a table with better, than '
+            f"and, optionally, by; it is {asked!r}."
         )
     for method in (found["better"], *than):
         if method not in methods:

@@ -63,8 +63,9 @@ class Store:
         if found is not None:
             if found["digest"] != digest:
                 raise ValueError(
-                    f"{self.folder} has results of another specification ({found['name']}, {found['digest']}; this "
-                    f"one is {name}, {digest}). Use another folder, or delete {self.folder}."
+                    f"{self.folder} has results of another specification: its name is {found['name']} and its digest "
+                    f"{found['digest']}, but here they are {name} and {digest}. Use another folder, or delete "
+                    f"{self.folder}."
                 )
             self._refuse_other_data(found["spec"], spec)
             both = (*found["spec"].get("datasets", ()), *spec.get("datasets", ()))
@@ -112,7 +113,7 @@ class Store:
         return lambda row: _checksum(row, f"{manifest['digest']} {_same_data(own.get(row['dataset']))}")
 
     def _refuse_other_data(self, found: Record, spec: Record) -> None:
-        """Raise if a dataset of the user has changed since its records were stored; its path may change.
+        """Raise if a dataset of the user has changed since its records were stored; its file may have moved.
 
         Built-in datasets are compared too, so that a dataset of the user cannot replace one.
         """
@@ -120,8 +121,8 @@ class Store:
         for name in (name for name in spec.get("datasets", ()) if name in found.get("datasets", ())):
             if _same_data(before.get(name)) != _same_data(now.get(name)):
                 raise ValueError(
-                    f"{self.folder} has results of another dataset {name!r}: the data, or their entry in the "
-                    f"specification, have changed since. Use another folder, or delete {self.folder}."
+                    f"{self.folder} has results of an earlier version of the dataset {name!r}: its data, or its entry "
+                    f"in the specification, have changed. Use another folder, or delete {self.folder}."
                 )
 
     @contextmanager
@@ -157,8 +158,9 @@ class Store:
         found = _manifest_in(path)
         if found is None:
             raise ValueError(
-                f"{path} is damaged: it must have the name, the digest and the specification of an experiment. Run the "
-                "same command again: it writes the file again and keeps the records of its specification."
+                f"{path} is damaged: it must have the name, the digest and the specification of an experiment. Run "
+                "`scarless compare` or `scarless reproduce` again, as for the first time: the command writes the file "
+                "again, and keeps the records of its specification."
             )
         return found
 
@@ -186,8 +188,8 @@ class Store:
                 row = _row_of(line, is_sound, seal)
                 if row is None:
                     raise ValueError(
-                        f"Line {number} of {path} is damaged. Run the experiment again: it computes the record of "
-                        "this line again."
+                        f"Line {number} of {path} is damaged. Run `scarless compare` or `scarless reproduce` again: it "
+                        "computes the record of this line again."
                     )
                 yield row
 

@@ -87,7 +87,8 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         """
         if check_whole(self.n_resamples, "n_resamples", at_least=0) in range(1, MIN_RESAMPLES):
             raise ValueError(
-                f"n_resamples must be 0, for no interval, or at least {MIN_RESAMPLES}; got {self.n_resamples}."
+                f"n_resamples must be 0 (no interval) or at least {MIN_RESAMPLES}; got {self.n_resamples}. Use 100 or "
+                "more for a 95% interval."
             )
         self._check_options()
         forget_fit(self)
@@ -112,7 +113,8 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
     def class_prior_interval(self, *, level: float = 0.95) -> Interval:
         r"""Return a confidence interval of the class prior :math:`\Pr(y=1)` in the population of the training rows.
 
-        It comes from `n_resamples` random half-samples. It reflects sampling variance, not the bias of the method.
+        The interval comes from `n_resamples` random half-samples. It reflects sampling variance, not the bias of the
+        method.
 
         Parameters
         ----------
@@ -129,7 +131,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
     def label_frequency_interval(self, *, level: float = 0.95) -> Interval:
         r"""Return a confidence interval of the label frequency :math:`\Pr(s=1|y=1)` in the population.
 
-        It comes from `n_resamples` random half-samples, like `class_prior_interval`.
+        The interval comes from `n_resamples` random half-samples, like `class_prior_interval`.
 
         Parameters
         ----------
@@ -190,10 +192,11 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
     def _resample(self, sample: Any, s: Vector, w: Vector, rng: np.random.Generator, labelled: float) -> "Halves":
         """Return the estimates of label frequency and class prior on random halves of the sample."""
         if min(w @ s, w @ (1 - s)) < MIN_LABELLED_FOR_INTERVAL:
+            more = "a larger max_rows or more rows" if hasattr(self, "max_rows") else "more rows"
             raise ValueError(
                 f"n_resamples={self.n_resamples}: an interval needs at least "
                 f"{MIN_LABELLED_FOR_INTERVAL} labelled and {MIN_LABELLED_FOR_INTERVAL} unlabelled rows; "
-                f"{w @ s:.0f} and {w @ (1 - s):.0f} are used. Use more rows, or set n_resamples=0 for no interval."
+                f"{w @ s:.0f} and {w @ (1 - s):.0f} are used. Use {more}, or set n_resamples=0 for no interval."
             )
         halves = [random_half(w, rng) for _ in range(self.n_resamples)]
         shares, raw = np.empty(self.n_resamples), np.empty(self.n_resamples)
@@ -242,7 +245,7 @@ def random_half(w: Vector, rng: np.random.Generator) -> Vector:
     n_pieces = float(whole.sum()) + np.count_nonzero(part)
     if n_pieces >= MAX_COPIES_FOR_HALVES:
         raise ValueError(
-            f"sample_weight counts as {n_pieces:.2g} rows. Half-samples for an interval can be drawn from fewer than "
+            f"sample_weight: the weights represent {n_pieces:.2g} rows. An interval can be computed for fewer than "
             f"{MAX_COPIES_FOR_HALVES:.0e} rows. Set n_resamples=0 for no interval, or divide all weights by a "
             "constant, which makes the interval wider."
         )
@@ -293,9 +296,9 @@ def possible_label_frequency(c: float, share: float, n_rows: float, name: str) -
         return 1.0
     if c < least:
         warn_user(
-            f"{name} estimates a label frequency of {c:.3g}. The share of labelled rows is {share:.3g}, so every row "
-            f"would be positive. The label frequency is set to {least:.3g}, which leaves one row negative. Use more "
-            "rows, or attributes that separate positives from negatives better.",
+            f"{name} estimates a label frequency of {c:.3g}. With this value, every row would be positive, because the "
+            f"share of labelled rows is {share:.3g}. The label frequency is set to {least:.3g}, so that one row is "
+            "negative. Use more rows, or attributes that separate positives from negatives better.",
             UserWarning,
         )
         return least

@@ -40,8 +40,8 @@ class ScoreEstimator(LabelFrequencyEstimator):
     """Base class of estimators based on scores that are higher for rows more likely to be labelled.
 
     A classifier of labelled against unlabelled rows is fitted once for each fold, without the rows of the fold, and
-    scores the fold. Scores of training rows would reveal their labels. Except in `ElkanNoto`, the scores are
-    computed once, and an interval needs no refits.
+    computes the scores of these rows. Scores of training rows would reveal their labels. Except in `ElkanNoto`, the
+    scores are computed once, and an interval needs no refits.
     """
 
     estimator: Any
@@ -85,13 +85,15 @@ def check_scorer(estimator: Any, methods: tuple[str, ...], name: str) -> None:
     """Check that `estimator` is a classifier with one of the methods that give scores."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
-            f"estimator must be None, 'precomputed' or a scikit-learn classifier (an instance); got {estimator!r}."
+            "estimator must be None, 'precomputed' or an instance of a scikit-learn classifier, such as "
+            f"LogisticRegression(); got {estimator!r}."
         )
     if not any(hasattr(estimator, method) for method in methods):
         wrapped = "wrap this one: sklearn.calibration.CalibratedClassifierCV(estimator)"
         advice = wrapped if hasattr(estimator, DECISION) else "pass your own scores with estimator='precomputed'"
+        needed = "which" if len(methods) == 1 else "one of which"
         raise ValueError(
-            f"estimator={type(estimator).__name__} has no {' and no '.join(methods)}, which {name} needs. Use "
+            f"estimator={type(estimator).__name__} has no {' and no '.join(methods)}, {needed} {name} needs. Use "
             f"another classifier, or {advice}."
         )
 
@@ -101,8 +103,8 @@ def default_classifier(X: Any) -> Any:
 
     Up to 10,000 rows, the trees are smaller and the learning rate is lower than scikit-learn's defaults. On eight
     datasets of up to 4,000 rows, this gave a lower out-of-fold log loss of the labels than the defaults. On three
-    datasets, both were equally good at 12,000 and 16,000 rows. At 50,000 rows, larger trees with early stopping were
-    better on two of them.
+    datasets, both settings were equally good at 12,000 and 16,000 rows. At 50,000 rows, larger trees with early
+    stopping were better on two of these three datasets.
     """
     if sparse.issparse(X):
         return LogisticRegression(max_iter=1000)
@@ -139,8 +141,9 @@ def out_of_fold_scores(
     n_rarer = int(min(s.sum(), (1.0 - s).sum()))
     if n_rarer < 2:
         raise ValueError(
-            f"Out-of-fold scores need at least 2 labelled and 2 unlabelled rows; there are {s.sum():.0f} and "
-            f"{(1.0 - s).sum():.0f}. Use more rows, or pass your own scores with estimator='precomputed'."
+            f"Out-of-fold scores need at least 2 labelled and 2 unlabelled rows; there are {s.sum():.0f} labelled and "
+            f"{(1.0 - s).sum():.0f} unlabelled rows. Use more rows, or pass your own scores with "
+            "estimator='precomputed'."
         )
     labels = s.astype(np.int64)
     folds = StratifiedKFold(min(cv, n_rarer), shuffle=True, random_state=_seed(rng))
@@ -192,8 +195,8 @@ class ElkanNoto(ScoreEstimator):
       is too low if the classes overlap.
     - ``"e2"``: the sum of :math:`g` over labelled rows divided by its sum over all rows. For a calibrated classifier it
       equals ``"e1"``. A constant factor in :math:`g` cancels.
-    - ``"e3"``: the largest :math:`g`. The classes may overlap if at least one row is certainly positive. The maximum
-      picks the largest error of the classifier and is often much too high.
+    - ``"e3"``: the largest :math:`g`. It allows overlapping classes, if at least one row is certainly positive. But the
+      row with the largest :math:`g` often has a large error, so the estimate is often much too high.
 
     The method is simple and fast. `DEDPUL` and `BestBinEstimator` are usually much more accurate.
 
@@ -212,7 +215,7 @@ class ElkanNoto(ScoreEstimator):
     n_resamples : int, default=0
         Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
         95% interval. With 0, there is no interval. The classifier is refitted on each half-sample, because most of the
-        variance comes from it; with precomputed scores the interval leaves this part out.
+        variance comes from the classifier. With precomputed scores, the interval does not include this variance.
     random_state : int, SeedSequence, Generator, RandomState or None
         Seed of the random numbers for folds, half-samples, and every `random_state` of the classifier that is None.
         Pass an int for reproducible results.
@@ -309,7 +312,7 @@ class BestBinEstimator(ScoreEstimator):
     delta : float, default=0.1
         One minus the confidence level of the bound. With a smaller value, more rows must be above the threshold.
     gamma : float, default=0.01
-        Relative increase of the confidence term; positive.
+        The confidence term of the bound is multiplied by ``1 + gamma``; `gamma` must be positive.
     cv : int, default=5
         Number of folds for out-of-fold scores; it is reduced if there are fewer labelled or unlabelled rows than folds.
     n_resamples : int, default=0
@@ -394,10 +397,10 @@ class DEDPUL(ScoreEstimator):
 
     Under SCAR, unlabelled rows are a mixture of positives, whose scores are distributed like those of labelled rows,
     and negatives: :math:`f_u = \pi_u f_l + (1-\pi_u) f_n`. The ratio :math:`r = f_l/f_u` comes from kernel density
-    estimates of the log-odds. It is smoothed; for high scores, it is made to never decrease with the score. An
-    unlabelled row is negative with probability :math:`\max(0, 1 - \pi_u r)`. The estimate is the largest :math:`\pi_u`
-    for which the mean of these probabilities is :math:`1 - \pi_u`. If there is none, it is the value at which the
-    difference between this mean and :math:`1 - \pi_u` has its sharpest kink.
+    estimates of the log-odds. It is smoothed, and made non-decreasing for high scores. An unlabelled row is negative
+    with probability :math:`\max(0, 1 - \pi_u r)`. The estimate is the largest :math:`\pi_u` for which the mean of these
+    probabilities is :math:`1 - \pi_u`. If there is no such value, the estimate is the :math:`\pi_u` at which the
+    difference between the mean and :math:`1 - \pi_u` has its sharpest kink.
 
     The estimate is right if some positives have higher scores than all negatives: then :math:`\pi_u = 1/\max r`.
     Otherwise it tends to be too high.
@@ -433,8 +436,8 @@ class DEDPUL(ScoreEstimator):
         of the :math:`n_u` unlabelled rows. With :math:`n_l` labelled rows, the class prior is
         :math:`(n_l + \pi_u n_u)/(n_l + n_u)`.
     converged_ : bool
-        Whether the mean posterior agrees with the estimate. If not, the estimate is the sharpest kink of their
-        difference.
+        Whether the mean of the probabilities above is :math:`1 - \pi_u` at some :math:`\pi_u`. If not, the estimate is
+        at the sharpest kink of the difference.
     n_features_in_ : int
     feature_names_in_ : array of str
         Only if the columns of `X` have names.
@@ -486,7 +489,7 @@ def copies(scores: Vector, w: Vector) -> Vector:
     """Return unweighted scores with the distribution of the weighted scores: their quantiles.
 
     With integer weights, each score is repeated. The number of scores is the sum of the weights, limited to a million,
-    but at least the number of rows. If the limit applies, the distribution is right to one in a million.
+    but at least the number of rows. If the limit applies, the distribution is accurate to one in a million.
 
     Examples
     --------

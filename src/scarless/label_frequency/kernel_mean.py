@@ -71,7 +71,7 @@ SHARE_PRECISION = 1e-3
 #: Number of labelled rows below which KM1 and KM2 warn. By judgement.
 MIN_LABELLED_WITHOUT_WARNING = 10
 FEW_LABELLED_WARNING = (
-    "KernelMean has only {n} labelled rows, so the estimate is very uncertain. Use more labelled rows."
+    "KernelMean: the number of labelled rows is only {n}, so the estimate is very uncertain. Use more labelled rows."
 )
 
 
@@ -121,9 +121,9 @@ def low_rank_factor(matrix: Matrix, tol: float) -> Matrix:
 
 
 def nearest_distribution(factor: Matrix, ridge: float, u: Vector, tol: float) -> tuple[Vector, Vector, int, bool]:
-    """Return the weights nearest to `u`, their multipliers, the number of iterations, and whether it converged.
+    """Return the weights nearest to `u`, their multipliers, the number of iterations, and whether they converged.
 
-    The method is a primal-dual interior-point method. It converges if the duality gap is at most `tol` times the
+    The method is a primal-dual interior-point method. It has converged if the duality gap is at most `tol` times the
     objective.
     """
 
@@ -307,10 +307,10 @@ class KernelMean(LabelFrequencyEstimator):
     .. math:: d(\lambda) = \min_{w \ge 0,\, \sum w = 1}
         \Bigl\| \lambda \phi(U) + (1-\lambda) \phi(H) - \sum_i w_i \phi(x_i) \Bigr\|.
 
-    The distance starts to increase at :math:`\lambda = 1/(1-\pi)`. The estimate is the point at which its slope
-    exceeds :math:`\nu D`, where :math:`D = \|\phi(U) - \phi(H)\|` is the slope at infinity. KM2 uses
+    The distance starts to increase at :math:`\lambda = 1/(1-\pi)`. The estimate is the point at which the slope
+    of the distance exceeds :math:`\nu D`, where :math:`D = \|\phi(U) - \phi(H)\|` is the slope at infinity. KM2 uses
     :math:`\nu = 0.8\, d(1.05) / (0.05 D) + 0.2`. KM1 uses :math:`\nu = 1/(D\sqrt{\min(n_u, n_l)})`, or KM2's value if
-    this is above 0.9. The kernel is Gaussian. Of five widths from a tenth to ten times the median distance, the one
+    KM1's is above 0.9. The kernel is Gaussian. Of five widths from a tenth to ten times the median distance, the one
     with the largest `D` is used.
 
     The method compares two independent samples, the unlabelled and the labelled rows. It estimates :math:`\pi`, the
@@ -333,7 +333,7 @@ class KernelMean(LabelFrequencyEstimator):
     n_resamples : int, default=0
         Number of random half-samples for `class_prior_interval` and `label_frequency_interval`; use 100 or more for a
         95% interval. With 0, there is no interval.
-    random_state : int, Generator, RandomState or None
+    random_state : int, SeedSequence, Generator, RandomState or None
         Seed of the random numbers for drawn rows and half-samples. Pass an int for reproducible results.
     pos_label : object, optional
         Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
@@ -343,7 +343,8 @@ class KernelMean(LabelFrequencyEstimator):
     label_frequency_ : float
         Label frequency :math:`c = \Pr(s=1|y=1)`.
     label_frequency_rows_ : int
-        Number of rows used: all rows of positive weight, or a sample if the rows are not in memory.
+        Number of rows from which at most `max_rows` are drawn: all rows of positive weight, or a sample if the rows are
+        not in memory.
     class_prior_ : float
         Class prior :math:`\alpha = \Pr(y=1)` of all rows.
     kernel_width_ : float
@@ -436,9 +437,9 @@ class KernelMean(LabelFrequencyEstimator):
     def _warnings(self, curve: "DistanceCurve", reached: bool, nu: float) -> tuple[tuple[str, type[Warning]], ...]:
         bound = (
             f"KernelMean sets the share of positives among unlabelled rows to max_share={self.max_share:g}, because "
-            f"the slope stayed below its threshold ({nu:.3g}) up to this share. The unlabelled rows look much like the "
-            "labelled rows. Use attributes that separate positives from negatives better, or more labelled rows. If "
-            "max_share is low, increase it.",
+            f"the slope of the distance stayed below its threshold ({nu:.3g}) up to this share. The unlabelled rows "
+            "look much like the labelled rows. Use attributes that separate positives from negatives better, or more "
+            "labelled rows. If max_share is low, increase it.",
             UserWarning,
         )
         precision = (
@@ -533,9 +534,9 @@ def hull_of(squared: Matrix, width: float) -> Hull:
         return Hull(gaussian_kernel(squared, width, out=squared))
     except np.linalg.LinAlgError as error:
         raise ValueError(
-            "KernelMean: rounding errors are larger than the distances between rows. The values of some column of X "
-            "are large compared with their differences. Centre the columns first, for example with "
-            "sklearn.preprocessing.StandardScaler, or by subtracting a typical value before X is made sparse."
+            "KernelMean: rounding errors are larger than the distances between rows, because the values of some column "
+            "of X are much larger than their differences. Centre the columns, for example with "
+            "sklearn.preprocessing.StandardScaler. If X is sparse, centre the columns before you make it sparse."
         ) from error
 
 

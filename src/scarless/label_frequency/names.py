@@ -31,9 +31,10 @@ NAMES = tuple(_NAMED)
 
 
 def as_label_frequency_estimator(value: Any, name: str) -> Any:
-    """Return an unfitted estimator: the one with the given name, with ``random_state=0``, or a clone of an estimator.
+    """Return an unfitted estimator: for a name, the estimator of this name; for an estimator, its clone.
 
-    A ``pos_label`` of the clone is set to None, because the models always code labels as 0 and 1.
+    A named estimator has ``random_state=0``. A ``pos_label`` of the clone is set to None, because the models always
+    code labels as 0 and 1.
 
     Parameters
     ----------
@@ -58,8 +59,8 @@ def as_label_frequency_estimator(value: Any, name: str) -> Any:
     if isinstance(value, type) or not callable(getattr(value, "fit", None)):
         advice = f"Pass an instance: {value.__name__}()." if isinstance(value, type) else _choices()
         raise ValueError(
-            f"{name} must be a number in (0, 1], the name of an estimator, or an estimator whose fit(X, s) sets "
-            f"label_frequency_; got {value!r}. {advice}"
+            f"{name} must be the name of an estimator, or an estimator whose fit(X, s) sets label_frequency_ "
+            f"(SCARClassifier also accepts a number in (0, 1]); got {value!r}. {advice}"
         )
     estimator = clone(value, safe=False)
     last = final_step(estimator)
@@ -87,16 +88,16 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
         if isinstance(estimator, Pipeline) or _is_numeric(X):
             raise
         raise ValueError(
-            f"label_frequency: {kind} could not be fitted. {error} {kind} is fitted to the original table, without "
-            f"the preprocessing steps of other estimators. To encode text or impute missing values for {kind}, pass a "
-            f"pipeline: label_frequency=make_pipeline(encoder, {kind}())."
+            f"label_frequency: {kind} could not be fitted. {str(error).rstrip('.')}. {kind} is fitted to the original "
+            "table, without the preprocessing steps of other estimators. To encode text or impute missing values for "
+            f"{kind}, pass a pipeline: label_frequency=make_pipeline(encoder, {kind}())."
         ) from error
     try:
         c = float(last.label_frequency_)
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{kind} must have a number as label_frequency_ after fit: {error}. Use an estimator of "
-            "scarless.label_frequency, such as TIcE."
+            f"label_frequency: after fit, the attribute label_frequency_ of {kind} must be a number: {error}. Use an "
+            "estimator of scarless.label_frequency, such as TIcE."
         ) from error
     w = np.ones(s.size) if sample_weight is None else sample_weight[sample_weight > 0]
     share = float(s.mean()) if sample_weight is None else float(sample_weight @ s / w.sum())

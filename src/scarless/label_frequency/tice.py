@@ -64,7 +64,8 @@ def cut_into_ranges(X: Any, n_ranges: int) -> RangeTable:
     .. math:: \text{code} = \#\Bigl\{k < K : x - \min \ge \frac{k}{K} (\max - \min) \Bigr\}
 
     with `k` from 1. Each range includes its lower limit, and the last one also its upper limit. Codes are computed in
-    float64 from differences, so an exact change of unit and origin changes no code. A constant attribute has no column.
+    float64 from differences, so codes do not change if a column is shifted and scaled without rounding. A constant
+    attribute has no column.
 
     Examples
     --------
@@ -333,7 +334,7 @@ class TIcE(LabelFrequencyEstimator):
     subsets_ : list of BoundingSubset
         For each fold, the subset with the highest bound in the last iteration: ``ranges`` of attributes (by name if the
         columns of `X` have names), ``n_rows``, ``n_labelled``, ``lower_bound``. If SCAR holds and the estimate is
-        right, nearly all its rows are positive.
+        right, nearly all rows of such a subset are positive.
     n_features_in_ : int
     feature_names_in_ : array of str
         Only if the columns of `X` have names.
@@ -400,7 +401,7 @@ class TIcE(LabelFrequencyEstimator):
             halves = f", {n_rows} in a half-sample" if self.n_resamples else ""
             raise ValueError(
                 f"cv={self.cv} needs at least one row for each fold; there are {s.size} rows{halves}. Use a "
-                "smaller cv; an estimate from so few rows is very uncertain."
+                "smaller cv, or more rows: an estimate from so few rows is very uncertain."
             )
         return cut_into_ranges(X, self.n_ranges), s, w
 

@@ -41,8 +41,8 @@ def count_rows(X: Any) -> int:
     shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_lists(X)
     if len(shape) != 2:
         raise ValueError(
-            f"X must be a table with rows and columns; its shape is {shape}. For a single attribute, use "
-            "X.reshape(-1, 1)."
+            f"X must be a table with rows and columns; its shape is {shape}. For a single attribute, pass "
+            "np.reshape(X, (-1, 1))."
         )
     return int(shape[0])
 
@@ -51,7 +51,9 @@ def _shape_of_lists(X: Any) -> tuple[int, ...]:
     try:
         return np.shape(X)
     except ValueError as error:
-        raise ValueError(f"X must be a table with rows of equal length; NumPy cannot convert it: {error}.") from error
+        raise ValueError(
+            f"X must be a table with rows of equal length. NumPy cannot convert it to an array: {error}"
+        ) from error
 
 
 def read_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Attributes:
@@ -68,7 +70,7 @@ def read_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Att
 
 
 def fixed_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Any:
-    """Return a selector that selects the same columns in other tables: unique names if there are any, else positions.
+    """Return a selector that selects the same columns in other tables: their names if these are unique, else positions.
 
     Examples
     --------
@@ -123,34 +125,37 @@ def attribute_matrix(attributes: Attributes) -> Matrix:
 
 
 def check_known_count(n_values: int, name: str, selector: Any) -> None:
-    """Check that a number of values can match a selection of columns, before the table is known.
+    """Check, before the table is known, that there can be one value for each selected column.
 
     Examples
     --------
     >>> check_known_count(3, "coefficients", (0, 1))
     Traceback (most recent call last):
     ...
-    ValueError: coefficients has 3 values for 2 attributes; give one value for each attribute.
+    ValueError: coefficients must have one value for each attribute. Number of attributes: 2; number of values: 3.
     """
     n_columns, exact = count_columns(selector)
     if n_values < n_columns or (exact and n_values != n_columns):
-        raise ValueError(f"{name} has {n_values} values for {n_columns} attributes; give one value for each attribute.")
+        raise ValueError(
+            f"{name} must have one value for each attribute. Number of attributes: {n_columns}; number of values: "
+            f"{n_values}."
+        )
 
 
 def check_count(n_values: int, name: str, labels: Sequence[str]) -> None:
-    """Check that a number of values is the number of selected columns.
+    """Check that there is one value for each selected column.
 
     Examples
     --------
     >>> check_count(1, "coefficients", ["attribute 'sex_f'", "attribute 'sex_m'"])
     Traceback (most recent call last):
     ...
-    ValueError: coefficients has 1 values for 2 columns of X: attribute 'sex_f', attribute 'sex_m'. Give one for each...
+    ValueError: coefficients must have one value for each of 2 columns of X, in this order: attribute 'sex_f', ...
     """
     if n_values != len(labels):
         raise ValueError(
-            f"{name} has {n_values} values for {len(labels)} columns of X: {', '.join(labels)}. Give one for each, in "
-            "this order."
+            f"{name} must have one value for each of {len(labels)} columns of X, in this order: {', '.join(labels)}. "
+            f"Number of values: {n_values}."
         )
 
 
@@ -160,7 +165,8 @@ def _check_finite(values: Array, name: str) -> Vector:
     if bad.size:
         raise ValueError(
             f"{name} must have finite numbers; {bad.size} of {vector.size} values are not finite "
-            f"(first: row {bad[0]} = {vector[bad[0]]:g}). Impute them, or drop these rows."
+            f"(first: row {bad[0]} = {vector[bad[0]]:g}; rows are counted from 0). Replace these values, or drop these "
+            "rows."
         )
     return vector
 
@@ -221,7 +227,7 @@ class LabellingMechanism(ABC):
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> ArrayLike:
         """Compute the propensities. Every mechanism must implement this method.
 
-        The method `propensity` calls it with a two-dimensional table and checks the returned values.
+        The method `propensity` calls this method with a two-dimensional table, and checks the values that it returns.
 
         Parameters
         ----------
@@ -239,7 +245,7 @@ class LabellingMechanism(ABC):
     def fitted(self, X: Any) -> Self:
         """Return a copy that treats other tables like `X`: it selects the same columns, and uses the same ranges.
 
-        By default, return the mechanism itself.
+        The base class returns the mechanism itself.
         """
         return self
 
@@ -275,12 +281,14 @@ def check_one_propensity(value: Any, name: str) -> float:
     return number
 
 
-def check_range(low: Any, high: Any, *, allow_zero: bool = False) -> tuple[float, float]:
+def check_range(low: Any, high: Any, to_decrease: str, *, allow_zero: bool = False) -> tuple[float, float]:
     """Return the smallest and the largest propensity; raise an error unless ``0 < low < high <= 1``.
+
+    With `allow_zero`, `low` may be 0. `to_decrease` completes the error message: how to get a decreasing propensity.
 
     Examples
     --------
-    >>> check_range(0.2, 0.8)
+    >>> check_range(0.2, 0.8, "use a negative coefficient")
     (0.2, 0.8)
     """
     bottom = 0.0 if allow_zero and check_number(low, "low") == 0.0 else check_one_propensity(low, "low")
@@ -288,8 +296,8 @@ def check_range(low: Any, high: Any, *, allow_zero: bool = False) -> tuple[float
     if bottom >= top:
         raise ValueError(
             f"low must be below high; low is {bottom:g} and high is {top:g}. "
-            f"For a constant propensity, use SCAR({top:g}). For a propensity that decreases with an attribute, "
-            "change the sign of the attribute, not the range."
+            f"For a constant propensity, use SCAR({top:g}). For a propensity that decreases, keep low below high and "
+            f"{to_decrease}."
         )
     return bottom, top
 
@@ -299,6 +307,6 @@ def require_class_probability(p: Vector | None, who: str) -> Vector:
     if p is None:
         raise ValueError(
             f"{who} needs the true class probability Pr(y=1|x) of each row. "
-            "Use propensity(X, class_probability=p), with p from a model trained on the true classes, for example."
+            "Pass it: propensity(X, class_probability=p). You can compute p with a model trained on the true classes."
         )
     return p

@@ -78,11 +78,13 @@ class GeometricMeanSAR(LabellingMechanism):
         Range of the propensities, ``0 < low < high <= 1``.
     signs : sequence of +1 and -1, optional
         Sign of each column, in the order of `attributes`; the columns of an encoded attribute are in the order of `X`.
-        With -1, the column lowers the propensity. All +1 by default. Indicators of all categories of one attribute must
-        not all have the same sign: exactly one of them is 1, so their mean is constant.
+        With -1, the column lowers the propensity. All +1 by default. If there is a 0/1 column for every category of an
+        attribute, do not give all these columns the same sign: in every row, one of them is 1, so their mean is
+        constant.
     ranges : sequence of (minimum, maximum), optional
-        Minimum and maximum of each column, in the same order. By default those of the `X` passed to `propensity`, so
-        the propensity of a row depends on the other rows. Use `fitted` if training and test rows need the same scale.
+        Minimum and maximum of each column, in the same order. By default, they are computed from the `X` passed to
+        `propensity`, so the propensity of a row depends on the other rows. Use `fitted` if training and test rows need
+        the same scale.
     outside : {"raise", "clip"}, default="raise"
         What to do with a value outside its range in `ranges`: raise an error, or replace it by the nearest limit.
 
@@ -117,7 +119,7 @@ class GeometricMeanSAR(LabellingMechanism):
 
     def __post_init__(self) -> None:
         attributes = check_selector(self.attributes, "attributes")
-        low, high = check_range(self.low, self.high)
+        low, high = check_range(self.low, self.high, "set the entry of signs for the attribute to -1")
         _set(
             self,
             attributes=attributes,
@@ -193,7 +195,7 @@ class LogisticSAR(LabellingMechanism):
         attributes = check_selector(self.attributes, "attributes")
         given = np.ravel(self.coefficients).tolist()
         check_known_count(len(given), "coefficients", attributes)
-        low, high = check_range(self.low, self.high, allow_zero=True)
+        low, high = check_range(self.low, self.high, "use a negative coefficient", allow_zero=True)
         _set(
             self,
             attributes=attributes,
@@ -237,9 +239,9 @@ class ProbabilisticGap(LabellingMechanism):
     SNAR. It needs the true class probability, ``propensity(X, class_probability=p)``, and uses no attributes.
 
     With ``"increasing"``, the default, clear positives are labelled most often, as He et al. assume. With
-    ``"decreasing"``, clear positives are labelled least often, as when nobody records obvious cases. Gong et al. assume
-    that labels are more frequent far from the decision boundary or close to it: use ``absolute=True`` with
-    ``"increasing"`` or ``"decreasing"``.
+    ``"decreasing"``, clear positives are labelled least often, for example because nobody records obvious cases. Gong
+    et al. assume that labels are more frequent far from the decision boundary (``absolute=True`` with
+    ``"increasing"``), or close to it (``absolute=True`` with ``"decreasing"``).
 
     If the classes are separable, :math:`p` is 1 for every positive, and the labels are SCAR.
 
@@ -280,10 +282,10 @@ class ProbabilisticGap(LabellingMechanism):
     absolute: bool = False
 
     def __post_init__(self) -> None:
-        low, high = check_range(self.low, self.high)
+        low, high = check_range(self.low, self.high, "set direction='decreasing'")
         power = check_number(self.power, "power")
         if power <= 0.0:
-            raise ValueError(f"power must be positive; it is {power:g}. To reverse the curve, use direction=.")
+            raise ValueError(f"power must be positive; it is {power:g}. To reverse the curve, set direction.")
         if not isinstance(self.direction, str) or self.direction not in ("decreasing", "increasing"):
             raise ValueError(f"direction must be 'decreasing' or 'increasing'; it is {shown(self.direction)}.")
         _set(self, low=low, high=high, power=power, absolute=check_flag(self.absolute, "absolute"))
@@ -322,7 +324,7 @@ def _check_ranges(ranges: Sequence[Range], attributes: Any) -> tuple[Range, ...]
         name = f"ranges[{place}]"
         if np.shape(pair) != (2,):
             raise ValueError(f"{name} must be a pair (minimum, maximum); it is {pair!r}.")
-        bottom, top = (check_number(end, name) for end in pair)
+        bottom, top = (check_number(end, f"{name}[{i}]") for i, end in enumerate(pair))
         if bottom >= top:
             raise ValueError(f"{name} must have a minimum below its maximum; it is ({bottom:g}, {top:g}).")
         checked.append((bottom, top))
@@ -332,13 +334,16 @@ def _check_ranges(ranges: Sequence[Range], attributes: Any) -> tuple[Range, ...]
 def _find_ranges(attributes: Attributes) -> tuple[Range, ...]:
     values = attribute_matrix(attributes)
     if not len(values):
-        raise ValueError("X has no rows, so the attributes have no minimum and maximum; give ranges=.")
+        raise ValueError(
+            "X has no rows, so the attributes have no minimum and maximum. Pass a table with rows, or set ranges and "
+            "do not call fitted."
+        )
     found = tuple(zip(values.min(axis=0).tolist(), values.max(axis=0).tolist(), strict=True))
     for label, (bottom, top) in zip(attributes.labels, found, strict=True):
         if bottom == top:
             raise ValueError(
-                f"{label} is {bottom:g} in every row, so it cannot be scaled "
-                "to [0, 1]. Leave it out, or give its range with ranges=."
+                f"{label} is {bottom:g} in every row, so it cannot be scaled to [0, 1]. Leave it out of attributes, "
+                "or set ranges and do not call fitted."
             )
     return found
 
@@ -349,8 +354,8 @@ def _check_inside(values: Vector, ranges: Sequence[Range], labels: Sequence[str]
         if bad.size:
             raise ValueError(
                 f"{label} has {bad.size} of {column.size} values outside its range "
-                f"[{bottom:g}, {top:g}] (first: row {bad[0]} = {column[bad[0]]:g}). "
-                "Fit the ranges on all rows, or set outside='clip'."
+                f"[{bottom:g}, {top:g}] (first: row {bad[0]} = {column[bad[0]]:g}; rows are counted from 0). "
+                "Widen ranges, call fitted with all rows, or set outside='clip'."
             )
 
 
@@ -360,7 +365,7 @@ def geometric_mean(x: Vector, low: float, high: float) -> Vector:
     .. math:: \prod_{i=1}^k \bigl(low^{1-x_i}\, high^{x_i}\bigr)^{1/k} = low^{1-m}\, high^{m},
               \qquad m = \tfrac1k \sum_i x_i
 
-    It depends only on the mean `m` of a row. All values of `x` must be in [0, 1].
+    The result depends only on the mean `m` of a row. All values of `x` must be in [0, 1].
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Simulation of labels at one look, of labels at several looks, and of audits, from classes and propensities.
+"""Simulation of labels at one look, of labels at several looks, and of audits.
 
 Seeds are combined with a spawn key of this module. Labels drawn with ``random_state=0`` therefore do not share random
 numbers with attributes drawn from ``default_rng(0)``.
@@ -65,7 +65,7 @@ def _with_key(seed: SeedSequence, spawn_key: tuple[int, ...]) -> SeedSequence:
 
 
 def simulate_labels(y: ArrayLike, propensity: ArrayLike, *, random_state: Any = None) -> NDArray[np.int64]:
-    r"""Draw one label for each row: a positive is labelled with its propensity, a negative never.
+    r"""Draw one label for each row. The propensity is the probability that a positive is labelled; a negative never is.
 
     .. math:: s_i = y_i \, [u_i < e_i], \qquad u_i \sim U[0, 1)
 
@@ -130,11 +130,12 @@ def simulate_looks(
     propensities : array of shape (n_rows, n_looks), or list with one entry per look
         Propensity ``Pr(s_k=1|y=1,x)`` of each row at each look, in [0, 1]. An entry of a list is one number for all
         rows, or one number for each row.
-    false_positive_rate : float, or as `propensities`, default 0.0
+    false_positive_rate : float, or like `propensities`, default 0.0
         False positive rate ``Pr(s_k=1|y=0,x)``, in [0, 1]: one number, a list or vector with one entry for each look,
         or an array of shape (n_rows, n_looks).
-    observed : float, or as `propensities`, default 1.0
-        Probability that a look takes place, in the same forms. A mask of shape (n_rows, n_looks) selects the looks.
+    observed : float, or like `propensities`, default 1.0
+        Probability that a look takes place, in the same forms. A boolean array of shape (n_rows, n_looks) says which
+        looks take place.
     random_state : int, SeedSequence, Generator, RandomState or None
         Seed of the random numbers. Pass an int for reproducible results, which are the same on every platform.
 
@@ -202,8 +203,8 @@ def _by_look(values: Any, name: str, n_rows: int, n_looks: int | None = None) ->
         raise ValueError(f"{name} is empty. Give one entry for each look, such as [0.5, 0.5] for two looks.")
     if n_looks is not None and len(values) != n_looks:
         raise ValueError(
-            f"{name} has {len(values)} entries for {n_looks} looks. Give one number, one entry for each look, or an "
-            f"array of shape ({n_rows}, {n_looks})."
+            f"{name} must be one number, a list with one entry for each look, or an array of shape "
+            f"({n_rows}, {n_looks}). Number of looks: {n_looks}; number of entries: {len(values)}."
         )
     return _columns(values, name, n_rows)
 
@@ -240,7 +241,7 @@ def _refuse_shape(values: Any, array: Any, name: str) -> None:
     one = f"{name}.reshape(-1, 1)" if array.ndim == 1 else "[0.5]"
     raise ValueError(
         f"{name} must be an array of shape (n_rows, n_looks), or a list with a number or a vector for each look; got "
-        f"{got}. For one look, write {one}; for two looks with one number each, write [0.5, 0.5]."
+        f"{got}. For one look, write {one}. For two looks, each with one number for all rows, write [0.5, 0.5]."
     )
 
 
@@ -254,17 +255,18 @@ def simulate_audit(
     false_report: float = 0.0,
     random_state: Any = None,
 ) -> Vector:
-    r"""Draw the rows of an audit at random, and return their true classes.
+    r"""Draw the rows of an audit at random, and return their classes.
 
     Either `n_rows` rows are drawn without replacement, or each row is audited independently with its `probability`.
     Models assume that audits are *ignorable*: rows are selected by attributes, labels or earlier results, and never by
-    the class itself. The options `odds_for_positives`, `negatives_reported` and `false_report` simulate violations of
-    this assumption. With :math:`w` = `odds_for_positives`, the probability :math:`\pi_i` of being audited becomes
+    the class itself. The options `odds_for_positives` and `negatives_reported` simulate violations of this assumption;
+    `false_report` simulates wrong results. With :math:`w` = `odds_for_positives`, the probability :math:`\pi_i` of
+    being audited is replaced by :math:`\pi_i'`:
 
     .. math:: \frac{\pi_i'}{1 - \pi_i'} = w^{y_i} \frac{\pi_i}{1 - \pi_i}.
 
     With `n_rows`, rows are drawn one after the other with weights :math:`w^{y_i}`. With the same seed, a smaller audit
-    is a subset of a larger one, and higher odds only add positives.
+    is a subset of a larger one, and higher odds never remove positives.
 
     Parameters
     ----------
@@ -286,7 +288,7 @@ def simulate_audit(
     Returns
     -------
     audit : array of float, shape (n_rows,)
-        True class of audited rows, 1 or 0; NaN for rows that were not audited.
+        Reported class of audited rows, 1 or 0; NaN for rows that were not audited, or whose result was not reported.
 
     See Also
     --------
@@ -313,7 +315,7 @@ def simulate_audit(
     log_odds = np.where(true == 1.0, np.log(odds), 0.0)
     if (n_rows is None) == (probability is None):
         raise ValueError(
-            "Pass either n_rows (the number of rows to audit) or probability (that a row is audited); "
+            "Pass either n_rows (the number of rows to audit) or probability (the probability that a row is audited); "
             f"got {'neither' if n_rows is None else 'both'}."
         )
     if probability is None:
@@ -335,7 +337,7 @@ def _drawn_rows(u: Vector, log_weight: Vector, n_rows: int) -> Mask:
 
 
 def _with_odds(pi: Vector, log_odds: Vector) -> Vector:
-    """Return probabilities whose odds are multiplied; they are unchanged to the last bit if the factor is 1."""
+    """Return the probabilities with their odds multiplied by ``exp(log_odds)``; a factor of 1 changes no bit."""
     weight = np.exp(log_odds)
     return np.where(log_odds == 0.0, pi, weight * pi / (1.0 - pi + weight * pi))
 
@@ -344,7 +346,7 @@ def _check_odds(value: Any) -> float:
     odds = check_positive(value, "odds_for_positives")
     if odds == np.inf:
         raise ValueError(
-            "odds_for_positives must be finite; got inf. For reports about positives only, set negatives_reported=0."
+            "odds_for_positives must be finite; got inf. To report only positives, set negatives_reported=0."
         )
     return odds
 
@@ -358,5 +360,7 @@ def _check_share(value: Any, name: str) -> float:
 def _check_size(n_rows: Any, n_available: int) -> int:
     size = check_whole(n_rows, "n_rows", at_least=0)
     if size > n_available:
-        raise ValueError(f"n_rows is {size}, but y has only {n_available} rows. Each row is audited at most once.")
+        raise ValueError(
+            f"n_rows must be at most {n_available}, the number of rows of y; got {size}. A row is audited at most once."
+        )
     return size

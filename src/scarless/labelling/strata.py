@@ -9,6 +9,7 @@ import numpy as np
 
 from scarless.checks.attributes import check_selector, count_columns
 from scarless.checks.labels import is_missing_value
+from scarless.checks.options import shown
 from scarless.labelling.base import (
     Assumption,
     LabellingMechanism,
@@ -74,7 +75,7 @@ class StratifiedSAR(LabellingMechanism):
         """Compute the propensities by the formula of this mechanism."""
         chosen = read_attributes(X, self.attributes)
         for stratum in self.table:
-            check_count(len(stratum), f"the stratum {stratum!r}", chosen.labels)
+            check_count(len(stratum), f"table: the stratum {stratum!r}", chosen.labels)
         columns = [values.tolist() for values in chosen.columns]
         for label, column in zip(chosen.labels, columns, strict=True):
             _check_no_missing(column, label)
@@ -95,8 +96,8 @@ class StepSAR(LabellingMechanism):
     Parameters
     ----------
     attribute : column selector
-        The one column that the propensity depends on: names, positions, slice, mask, callable or polars selector. The
-        name of an encoded attribute selects all of its columns.
+        The column that the propensity depends on: name, position, slice, mask, callable or polars selector. It must
+        select exactly one column.
     thresholds : sequence of float
         Thresholds :math:`t_1 < ... < t_m`.
     propensities : sequence of float
@@ -129,11 +130,11 @@ class StepSAR(LabellingMechanism):
             check_one_propensity(c, f"propensities[{i}]") for i, c in enumerate(np.ravel(self.propensities).tolist())
         )
         if any(right <= left for left, right in pairwise(thresholds)):
-            raise ValueError(f"thresholds must increase; they are {thresholds}.")
+            raise ValueError(f"thresholds must increase; they are {thresholds}. Sort them, and remove repeated values.")
         if len(propensities) != len(thresholds) + 1:
             raise ValueError(
-                f"propensities has {len(propensities)} values; {len(thresholds)} thresholds make "
-                f"{len(thresholds) + 1} steps. Give one propensity for each step."
+                "propensities must have one value for each step, one more than there are thresholds. Number of steps: "
+                f"{len(thresholds) + 1}; number of propensities: {len(propensities)}."
             )
         object.__setattr__(self, "attribute", attribute[0] if _is_single(attribute) else attribute)
         object.__setattr__(self, "thresholds", thresholds)
@@ -159,14 +160,17 @@ def _is_single(selector: Any) -> bool:
 
 def _check_table(table: Mapping[Any, float], attributes: Any) -> dict[Stratum, float]:
     if not isinstance(table, Mapping) or not table:
-        raise ValueError("table must map each stratum to its propensity, e.g. {('north', 1): 0.4, ...}.")
+        raise ValueError(
+            "table must be a dictionary with the propensity of each stratum, such as {('north', 1): 0.4, "
+            f"('south', 1): 0.6}}; got {shown(table)}."
+        )
     checked: dict[Stratum, float] = {}
     for key, value in table.items():
         stratum = key if isinstance(key, tuple) else (key,)
-        check_known_count(len(stratum), f"the stratum {key!r}", attributes)
+        check_known_count(len(stratum), f"table: the stratum {key!r}", attributes)
         if stratum in checked:
             raise ValueError(f"table has two entries for the stratum {stratum!r}. Remove one of them.")
-        checked[stratum] = check_one_propensity(value, f"the propensity of the stratum {key!r}")
+        checked[stratum] = check_one_propensity(value, f"table: the propensity of the stratum {key!r}")
     return checked
 
 
@@ -174,8 +178,8 @@ def _check_no_missing(column: list[Any], name: str) -> None:
     bad = [row for row, value in enumerate(column) if is_missing_value(value)]
     if bad:
         raise ValueError(
-            f"{name} has {len(bad)} missing values of {len(column)} (first: row {bad[0]}, counted from 0). "
-            "Replace them by a category of their own, or drop these rows."
+            f"{name} has missing values ({len(bad)} of {len(column)}; first: row {bad[0]}, counted from 0). Replace "
+            "them by a category of their own, such as 'unknown', or drop these rows."
         )
 
 
@@ -185,6 +189,6 @@ def _check_strata_in_table(strata: list[Stratum], table: Mapping[Any, float], la
         named = ", ".join(f"{label} = {value!r}" for label, value in zip(labels, strata[bad[0]], strict=True))
         raise ValueError(
             f"table has no propensity for the stratum with {named} (row {bad[0]}, counted from 0). "
-            f"{len(bad)} of {len(strata)} rows are in strata without a propensity. "
-            f"Add every missing stratum to the table ({len({strata[row] for row in bad})} in total)."
+            f"Number of rows without a propensity: {len(bad)} of {len(strata)}; number of strata to add to the table: "
+            f"{len({strata[row] for row in bad})}."
         )

@@ -12,8 +12,8 @@ All functions use the same names and scikit-learn's order of arguments:
 ``propensity``, by keyword
     ``e(x) = Pr(s=1 | y=1, x)`` in (0, 1]: one number (SCAR) or one per row.
 ``max_weight``, ``normalised``, ``class_prior``
-    How labels replace the class: by ``s/e``, clipped at ``max_weight``; with ``normalised``, scaled so that the mean is
-    the class prior. See `propensity_weighted_log_loss`.
+    Each score replaces the class of a row by a target: ``s/e``, clipped at ``max_weight``; with ``normalised``, scaled
+    so that the mean is the class prior. See `propensity_weighted_log_loss`.
 
 Functions that compute an interval return a `Score`: the value, its standard error and its `Interval`.
 """

@@ -29,7 +29,7 @@ class LabelledPredictions(NamedTuple):
 
 
 def check_predictions(y_pred: ArrayLike, cost: str | Cost) -> Predictions:
-    """Check that there are predictions, and return them with their costs.
+    """Check that predictions are probabilities, and return them with their costs.
 
     Examples
     --------
@@ -144,5 +144,6 @@ def targets(share: Vector, weight: Vector, options: Weighting) -> Targets:
     if options.class_prior is None:
         return plain_targets(share)
     raise ValueError(
-        "normalised=True with a class_prior needs at least one labelled row with a positive weight, but there is none."
+        "normalised=True with a class_prior needs at least one labelled row with a positive weight, but there is none. "
+        "Leave class_prior out, or score more rows."
     )

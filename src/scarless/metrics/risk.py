@@ -76,7 +76,8 @@ def propensity_weighted_risk(
                                       little. The bias is `risk_bias` with ``max(e, 1/M)`` as estimated propensity.
     ``normalised=True``               The targets above, scaled such that their mean is `class_prior`. The mean of
                                       ``t (d1 - d0)`` is then the class prior times Hajek's ratio estimate of the mean
-                                      of ``d1 - d0`` over the positives (``d1``, ``d0``: the two costs of a row).
+                                      of ``d1 - d0`` over the positives (``d1`` and ``d0`` are the costs of a row as a
+                                      positive and as a negative).
                                       Biased, but consistent if nothing is clipped. Exact if ``d1 - d0`` is the same
                                       for all positives and `class_prior` is the share of positives in these rows.
     ================================  =====================================================================
@@ -100,8 +101,8 @@ def propensity_weighted_risk(
     normalised : bool, default=False
         Scale the targets; see the table.
     max_weight : float, optional
-        Largest weight ``s/e``, at least 1. Labelled rows with ``propensity < 1 / max_weight`` are clipped. By default,
-        no row is.
+        Largest weight ``s/e``, at least 1. The weights of labelled rows with ``propensity < 1 / max_weight`` are
+        clipped. By default, weights are not clipped.
     class_prior : float in (0, 1], optional
         Known class prior. Requires ``normalised=True``.
 
@@ -147,8 +148,9 @@ def propensity_weighted_risk(
     minus = np.flatnonzero(np.isneginf(rows) & (weight > 0))
     if minus.size:
         raise ValueError(
-            f"y_pred is exactly 1 in {minus.size} labelled rows (first: row {minus[0]}), whose cost is minus infinity. "
-            "Clip the predictions, e.g. np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
+            "y_pred: the cost of a labelled row must not be minus infinity, as for a y_pred of exactly 1 with "
+            f"cost='log'. Number of such rows: {minus.size} (first: row {minus[0]}). Clip the predictions, e.g. "
+            "np.clip(y_pred, 1e-6, 1 - 1e-6), or use cost='squared'."
         )
     return weighted_mean(rows, weight)
 

@@ -59,8 +59,8 @@ class Score:
         weights that are normalised without a class prior, a Student-t interval with at most
         ``effective_sample_size - 1`` degrees of freedom. The interval of average precision is computed for its
         logarithm and cut at 1; other intervals are not cut at 0 or 1. NaN if there is no interval; see `no_interval`.
-        In simulations, 95% intervals of the first kind covered in 93 to 99% of runs with 3, 16 and 54 labels, and in
-        89% with 5 labels and a known class prior.
+        In simulations, 95% intervals of accuracy, precision, recall and F1 covered the true value in 93 to 99% of runs
+        with 3, 16 and 54 labels, and in 89% of runs with 5 labels and a known class prior.
     level : float
         Confidence level.
     effective_sample_size : float
@@ -96,7 +96,8 @@ class Score:
 
     def __str__(self) -> str:
         clipped = f" ({self.n_clipped} clipped)" if self.n_clipped else ""
-        labels = f"{self.n_labelled} labelled rows{clipped}, effective size {self.effective_sample_size:.0f}"
+        rows = "row" if self.n_labelled == 1 else "rows"
+        labels = f"{self.n_labelled} labelled {rows}{clipped}, effective size {self.effective_sample_size:.0f}"
         return f"{self.name} {self.value:.4f} (standard error {self._error()}, {self._interval()}; {labels})"
 
     def _error(self) -> str:
@@ -281,9 +282,10 @@ def _warn_undefined(name: str, rows: ScoredRows) -> None:
     positives = float((rows.weight * rows.s / rows.e).sum() / rows.weight.sum())
     warn_user(
         f"{name} is undefined for these rows and was set to NaN. {int(rows.s.sum())} of {rows.s.size} rows are "
-        f"labelled; with these propensities, the share of positives is {positives:.3g}. The score needs positives; "
-        "precision needs rows predicted positive, and ROC-AUC also needs negatives. Score more rows. If the share is "
-        "near 1 or above, the propensities are too small: use max_weight= or class_prior=.",
+        f"labelled; with these propensities, the share of positives is {positives:.3g}. Recall, ROC-AUC and average "
+        "precision need labelled rows, precision needs rows that are predicted positive, and ROC-AUC needs a share of "
+        "positives below 1. Score more rows. If the share is near 1 or above, the propensities are too small: correct "
+        "them, or use max_weight=.",
         UndefinedMetricWarning,
     )
 

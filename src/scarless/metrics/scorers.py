@@ -66,8 +66,8 @@ def class_probability(model: Any, X: Any, coding: LabelCoding) -> Vector:
     """Return the predicted probability of the positive class."""
     if not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"{type(model).__name__} has no predict_proba, which this score needs. Use a model that has it, or a "
-            "score of predicted classes or ranks: 'accuracy', 'f1', 'roc_auc'."
+            f"{type(model).__name__} has no predict_proba, which this score needs. Use a model that has it, or a score "
+            "of predicted classes: 'accuracy', 'precision', 'recall' or 'f1'."
         )
     return np.asarray(model.predict_proba(X), dtype=np.float64)[:, coding.positive]
 
@@ -91,7 +91,7 @@ def own_propensity(model: Any, X: Any) -> Vector | None:
         refuse_looks(
             model,
             "This score",
-            instead="Its predict_propensity is for one look. Use model.score(X, S) and predict_posterior(X, S).",
+            instead="Use model.score(X, s), the mean log-likelihood of the labels.",
         )
         return np.asarray(model.predict_propensity(X), dtype=np.float64)
     if isinstance(model, Pipeline):
@@ -110,7 +110,7 @@ def scorer_input(model: Any, X: Any, s: Any, propensity: Any, *, pos_label: Any,
     if e is None:
         raise ValueError(
             f"{user} needs the propensity of every row, and {type(model).__name__} has no predict_propensity. Pass "
-            "propensity=, or a model that predicts it, such as SAREMClassifier."
+            "propensity=, or use a model that predicts propensities, such as SAREMClassifier."
         )
     return ScorerInput(labels, f, check_propensity(e, n_rows=f.size))
 
@@ -203,10 +203,11 @@ class PUScorer(BaseEstimator):
         found = self.evaluate(estimator, X, y, propensity=propensity, sample_weight=sample_weight)
         if math.isnan(found.value):
             raise ValueError(
-                f"{self.metric!r} is undefined on these rows, of which {found.n_labelled} are labelled. It needs "
-                "positives, as estimated from labels and propensities; precision needs rows predicted positive, and "
-                "ROC-AUC also needs negatives. Score more rows, or raise propensities that are too small, e.g. "
-                "np.maximum(propensity, 0.01). The method evaluate returns NaN instead of this error."
+                f"{self.metric!r} is undefined for these rows (number of labelled rows: {found.n_labelled}). Recall, "
+                "ROC-AUC and average precision need labelled rows, precision needs rows that are predicted positive, "
+                "and ROC-AUC needs an estimated share of positives below 1. Score more rows, or raise propensities "
+                "that are too small, e.g. np.maximum(propensity, 0.01). The method evaluate returns NaN instead of "
+                "this error."
             )
         return _RECIPES[self.metric].sign * found.value
 
@@ -246,11 +247,7 @@ class PUScorer(BaseEstimator):
         every = _RECIPES["roc_auc"].options
         unused = [name for name in every if self._is_set(name) and name not in recipe.options]
         if unused:
-            used = f"only {listed(recipe.options)}" if recipe.options else "none of them"
-            raise ValueError(
-                f"{listed(unused)}: of {listed(every)}, the metric {self.metric!r} uses {used}. Leave out "
-                f"{listed(unused)}."
-            )
+            raise ValueError(f"The metric {self.metric!r} does not use {listed(unused)}. Leave out {listed(unused)}.")
         return recipe
 
     def _is_set(self, option: str) -> bool:
@@ -266,7 +263,7 @@ class PUScorer(BaseEstimator):
             return np.ones(n_rows)  # a label frequency of 1 means that all positives are labelled
         raise ValueError(
             f"{self!r} needs the propensity of every row, but none was passed and {type(estimator).__name__} has no "
-            "predict_propensity. In a search or cross-validation, pass it as metadata: "
+            "predict_propensity. Pass propensity=. In a search or cross-validation, pass it as metadata: "
             "sklearn.set_config(enable_metadata_routing=True), then cross_validate(..., params={'propensity': e}) "
             "or search.fit(X, s, propensity=e)."
         )
@@ -305,8 +302,8 @@ def make_pu_scorer(
     ``"observed_log_likelihood"``               `observed_log_likelihood`, which rates class and propensity together
     ==========================================  ================================================================
 
-    **Where the propensity comes from.** Preferably, you pass it as metadata, which scikit-learn splits into folds. Turn
-    on metadata routing with ``sklearn.set_config(enable_metadata_routing=True)``, then call ``search.fit(X, s,
+    **Where the propensity comes from.** If you can, pass it as metadata, which scikit-learn splits into folds. Turn on
+    metadata routing with ``sklearn.set_config(enable_metadata_routing=True)``, then call ``search.fit(X, s,
     propensity=e)`` or ``cross_validate(model, X, s, scoring=..., params={"propensity": e})``. The scorer requests the
     propensity by default. It requests weights only after ``set_score_request(sample_weight=True)``.
 

@@ -57,7 +57,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     pos_label: Any
     class_prior_: float
     _coding: LabelCoding
-    _corrects = True  # whether the model corrects for missing labels; if so, it warns about tools that undo this
+    _corrects = True  # whether the model corrects for missing labels; it then warns about tools that undo this
     _propensity_is_known = False  # whether the propensity is exact; unlabelled rows with propensity 1 are then negative
     _one_propensity = False  # whether the propensity of every row is the label frequency
     _runs_checks = True  # whether a fit checks its result and warns; False for fits to resamples
@@ -337,7 +337,8 @@ def check_attribute_sets(
 ) -> dict[str, Columns]:
     """Return the columns of each attribute set.
 
-    "auto" gives two sets: all columns, and all columns but the propensity attributes.
+    "auto" gives two sets: all columns, and all columns except the propensity attributes. The second set is left out if
+    it is empty or has all columns.
     """
     if isinstance(given, str) and given == "auto":
         everything = np.arange(n_columns)
@@ -348,7 +349,10 @@ def check_attribute_sets(
     sets = {name: columns_of(chosen) for name, chosen in named}
     if len(sets) < len(named):
         names = ", ".join(repr(name) for name, _ in named)
-        raise ValueError(f"attribute_sets: each set needs a different name; got {names}. Rename the sets.")
+        raise ValueError(
+            f"attribute_sets: each set needs a different name; got {names}. "
+            "Remove duplicate sets, or pass a dict with different names."
+        )
     return sets
 
 

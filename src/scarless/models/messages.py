@@ -65,8 +65,8 @@ def warn_if_all_labelled(label_frequency: float, name: str) -> None:
         warn_user(
             f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}), so its classifier "
             "is the naive model. If this is implausible, check whether a column was filled in after the label was "
-            "known, and remove that column. If there is none, use fewer columns for the class model, or a stronger "
-            "penalty (lower C).",
+            "known, and remove that column. If there is no such column, use fewer columns for the class model, or a "
+            "stronger penalty (lower C).",
             UserWarning,
         )
 
@@ -76,7 +76,7 @@ def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -
     if class_prior > 0.95 and labelled_share < 0.6:
         warn_user(
             f"{name} finds that nearly every row is positive (class prior {class_prior:.3f}; {labelled_share:.0%} of "
-            "the rows are labelled), so that the propensity alone explains the labels. If this is implausible, name "
+            "the rows are labelled), so the propensity alone explains the labels. If this is implausible, name "
             "fewer propensity_attributes, or audit some unlabelled rows.",
             UserWarning,
         )
@@ -101,8 +101,8 @@ def warn_if_class_prior_is_uncertain(
         )
     warn_user(
         f"{name}: {why}. {ranking} Do not rely on the number of positives (class prior "
-        f"{class_prior:.2f}{span}), nor on predict(), which depends on it. {helps} about 30 unlabelled rows: see "
-        "scarless.diagnostics.plan_audit.",
+        f"{class_prior:.2f}{span}), nor on predict(), which depends on the class prior. {helps} about 30 unlabelled "
+        "rows: see scarless.diagnostics.plan_audit.",
         ClassPriorWarning,
     )
 
@@ -176,7 +176,7 @@ def message_about_form(model: Any) -> str:
 
 
 def warn_about_units(units: Units | None, names: Any, name: str) -> None:
-    """Warn if the solver had to centre and scale columns: standard errors are then unreliable."""
+    """Warn if the solver had to centre or scale columns, because standard errors are then unreliable."""
     if units is None:
         return
     bad = np.flatnonzero((units.shift != 0) | (units.scale != 1))
@@ -222,8 +222,8 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
     remarks = [*filter(None, [message_about_higher(model), message_about_form(model)])] if pair.looks is None else []
     if pair.n_groups:
         remarks.append(
-            f"Rows belong to {pair.n_groups:,} groups. Standard errors and intervals account for the groups "
-            "(sandwich formula)."
+            f"Rows belong to {pair.n_groups:,} groups. Standard errors and intervals allow for dependence within "
+            "groups (sandwich formula)."
         )
     inference = pair.inference
     if pair.looks is None:
@@ -235,8 +235,8 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
         remarks += [SWAPPABLE] if inference.swappable else []
         if all_labelled(inference.label_frequency.value):
             remarks.append(
-                "According to this fit, all positives are labelled. Standard errors then do not show how many more "
-                "positives the data allow: use profile_class_prior."
+                "According to this fit, all positives are labelled. Standard errors do not show how many unlabelled "
+                "positives the data allow. Use profile_class_prior."
             )
         remarks += [] if model.converged_ else [NOT_CONVERGED]
     elif pair.looks is not None:
@@ -283,8 +283,8 @@ def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[st
 def _remarks_on_audits(model: Any, audit_labels: str) -> list[str]:
     remarks = [
         "Rows are assumed to be chosen for audits by their attributes, by their labels or at random. If positives were "
-        "more likely to be audited than similar negatives, or if their audits were more likely to be reported, the "
-        "class prior is too high."
+        "more likely to be audited than similar negatives, or if positive findings were more likely to be reported "
+        "than negative findings, the class prior is too high."
     ]
     if audit_labels == "keep":
         remarks.append(
@@ -301,7 +301,7 @@ def _remarks_on_audits(model: Any, audit_labels: str) -> list[str]:
 
 
 def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, max_iter: int) -> list[str]:
-    """Return messages about assumptions, of the models or of the user, that the rows contradict."""
+    """Return messages about assumptions that the rows contradict, such as independent looks, bounds or an offset."""
     looks, differ = given.looks, list[str]()
     assert looks is not None
     if looks.n_looks > 1 and shared:
@@ -310,8 +310,8 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
     if fit.converged:
         found += message_about_bounds(bound_gap(problem, fit, max_iter=max_iter))
         found += message_about_offset(offset_gap(problem, fit, max_iter=max_iter))
-        # Looks that differ although they share one propensity model would also fail the test of independence, so the
-        # test would add nothing.
+        # Looks that do not fit their shared propensity model would also fail the test of independence, so this test is
+        # only made if all looks fit.
         if looks.n_looks > 1 and not differ:
             found += message_about_pairs(pair_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
         if looks.n_looks > 1:
@@ -344,9 +344,9 @@ def message_about_swapped(rates: Vector, frequencies: Vector) -> list[str]:
 # Warnings need strong evidence, because each fit makes many of these tests.
 AUDIT_WARNING_Z = 3.3  # standard errors between audits and models; exceeded by chance in 1 of 1,000 fits
 _LOOK_WARNING_Z = 4.0  # standard errors between the labels of a look and those that a shared propensity predicts
-_MIN_LOOK_DIFFERENCE = 0.1  # the same difference, as a share of the expected labels
+_MIN_LOOK_DIFFERENCE = 0.1  # difference between the labels and the expected labels of a look, relative to the latter
 _DEPENDENCE_TEST_SIZE = 0.001  # probability of a warning if all looks are independent
-_CONSTRAINT_WARNING_Z = 3.0  # standard errors between rows and bounds, or an offset; exceeded by chance in 3 of 1,000
+_CONSTRAINT_WARNING_Z = 3.0  # standard errors between rows and bounds, or an offset; exceeded by chance in 0.3% of fits
 _MIN_PRIOR_DIFFERENCE = 0.05  # share of the class prior; smaller differences do not matter in practice
 # Log-likelihood gain by the logarithm of an offset at which the fit warns. If the offset itself is correct, fewer than
 # 3% of fits gain so much.
@@ -383,9 +383,9 @@ def message_about_findings(found: EnteredFindings | None, gap: AuditGap | None) 
         return []
     return [
         f"{found.labelled:,.0f} of the {found.positives:,.0f} audited positives have a label, and audited rows have "
-        f"{found.labels:,.0f} labels, but {found.expected:,.0f} are expected. If findings of the audits were entered "
-        "as labels, the class prior is too low: use audit_labels='drop' (--audit-labels drop), or 'undo' if only rows "
-        "without a label were audited."
+        f"{found.labels:,.0f} labels, but {found.expected:,.0f} labels are expected. If findings of the audits were "
+        "entered as labels, the class prior is too low: use audit_labels='undo' if only rows without a label were "
+        "audited, and audit_labels='drop' otherwise."
     ]
 
 
@@ -440,12 +440,12 @@ def message_about_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str
             f"{one} and {other} agree more often than independent looks would, by {worst.z_score:.1f} standard errors. "
             "Either one look is partly a copy of the other (leave one out), or rows differ in ways that no attribute "
             "explains, or the models are of the wrong form. In the first two cases the class prior is too low. To "
-            "find out, audit unlabelled rows."
+            "find out which case it is, audit unlabelled rows."
         ]
     return [
         f"{one} and {other} agree less often than independent looks would, by {-worst.z_score:.1f} standard errors. If "
-        "rows were not examined again after a label, code the later look as NaN, not as 0. Otherwise the models are "
-        "probably of the wrong form."
+        "rows were not examined again after a label, mark the later look as missing (NaN), not as 0. If they were "
+        "examined again, the models are probably of the wrong form."
     ]
 
 

@@ -4,9 +4,9 @@ Intervals of two logistic models use the delta method. The parameters :math:`\th
 :math:`(H + R)^{-1}`, where `H` is the observed information of the likelihood at the optimum and `R` the penalty. The
 variance of other quantities follows from their gradients, and intervals of probabilities are symmetric on the logit
 scale. These intervals are valid if both models are of the right form, the fit is in the right optimum (see
-`identifiability_report`) and there are many rows. `profile_class_prior` and `bootstrap_intervals` do not need many
-rows. Near a boundary, such as a label frequency of 1, only these two are valid. Weights are counts of rows. Intervals
-are centred on the penalised estimates, which are shrunk towards 0.
+`identifiability_report`) and there are many rows. They are not valid near a boundary, such as a label frequency of 1;
+use `profile_class_prior` or `bootstrap_intervals` there. Weights are counts of rows. Intervals are centred on the
+penalised estimates, which are shrunk towards 0.
 """
 
 from dataclasses import replace
@@ -99,15 +99,16 @@ class PairClassifier(PUClassifier):
     _pair: FittedPair | None = None
     _looks_warnings: tuple[str, ...] = ()  # warnings of a fit to looks, audits or known values
     _choice_remark: str = ""  # remark on the assumption that audit_labels makes
-    _driver: tuple[int, float] | None = None  # column that seems to drive the labelling but is not named, and gain
+    # Column outside propensity_attributes that seems to drive the labelling, and its gain in log-likelihood.
+    _driver: tuple[int, float] | None = None
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
     _has_coefficients = True  # whether both models can be logistic, with coefficients
     _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return scikit-learn's text, with a comment if one propensity for all positives is assumed (SCAR)."""
-        # Scikit-learn breaks lines only for classes that do not override __repr__, so a class of the same name and
-        # parameters without this method is printed.
+        # Scikit-learn breaks lines only if a class does not override __repr__. We therefore print a temporary class
+        # that has the same name and parameters, but no __repr__ of its own.
 
         def get_params(_: Any, deep: bool = True) -> dict[str, Any]:
             return self.get_params(deep)
@@ -222,7 +223,8 @@ class PairClassifier(PUClassifier):
         X : array, sparse matrix or data frame of shape (n_rows, n_columns)
             Attributes of the rows, one row each.
         n_looks : int, optional
-            Number of looks; by default, that of the fit. It can be larger only if all looks share one propensity.
+            Number of looks; by default, the number of looks of the fit. A larger number is possible only if all looks
+            share one propensity.
 
         Returns
         -------
@@ -301,9 +303,10 @@ class PairClassifier(PUClassifier):
         kind : {"auto", "grid", "model"}, default="auto"
             "model": delta method. It assumes that both models are of the right form. Real tables often violate this:
             nominal 95% intervals contained the true class prior in 64 to 77% of cases
-            (``benchmarks.other_tables``). "grid", for recalibrated fits only: from the likelihood on the grid of class
-            priors, over all candidate classifiers and attribute sets. Log-likelihood differences are divided by 3,
-            because no table follows the model exactly. "auto": "grid" if the fit is recalibrated, else "model".
+            (``benchmarks.other_tables``). "grid", for recalibrated fits only: the interval is computed from the
+            likelihood on the grid of class priors. It combines the grids of all classifiers and attribute sets that the
+            fit considered. Differences of log-likelihood between class priors are divided by 3, which widens the
+            interval, because models are never exactly right. "auto": "grid" if the fit is recalibrated, else "model".
 
         Returns
         -------
@@ -326,7 +329,8 @@ class PairClassifier(PUClassifier):
         Returns
         -------
         Interval
-            ``low, high``. With several looks, for the probability that a positive gets a label at any look.
+            ``low, high``. With several looks, the interval is for the probability that a positive gets a label at any
+            look.
         """
         return self._share_interval("label_frequency", level, kind)
 
@@ -408,10 +412,11 @@ class PairClassifier(PUClassifier):
         n_draws: int = 200,
         random_state: Any = 0,
     ) -> Matrix:
-        r"""Draw posteriors :math:`\Pr(y=1|x,s)` of all rows jointly, from the uncertainty of the fit.
+        r"""Draw parameters from their estimated distribution; return the posteriors of all rows for each draw.
 
-        Use it for quantities of many rows, such as the number of positives among the 50 rows that rank highest: compute
-        the quantity for each draw, and take quantiles.
+        Use them for quantities of many rows, such as the expected number of positives among the 50 rows that rank
+        highest: compute the quantity for each draw, and take quantiles. For the number itself, also draw the class of
+        each row, or use `yield_curve`.
 
         Parameters
         ----------
@@ -528,9 +533,10 @@ class PairClassifier(PUClassifier):
 
     def _no_row_intervals(self, what: str) -> ValueError:
         return ValueError(
-            f"{what} is not available for this {type(self).__name__}: with several looks, audits or known values it "
-            "needs two logistic models (SAREMClassifier without an estimator, or SAREMClassifierCV). Use "
-            "predict_proba_interval, or bootstrap_intervals, which refits the model."
+            f"{what} is not available for this {type(self).__name__}. With several looks, audits or known values, it "
+            "is available only if the class model and the propensity model are both logistic: fit SAREMClassifier "
+            "without an estimator, or SAREMClassifierCV. For intervals of the class probability, which ignores the "
+            "labels of the row, use predict_proba_interval."
         )
 
     def _share_interval(self, share: str, level: float, kind: str) -> Interval:
@@ -540,7 +546,7 @@ class PairClassifier(PUClassifier):
         grids = () if self._pair is None else self._pair.grids
         if kind == "grid" and not grids:
             raise ValueError(
-                "kind='grid' needs a recalibrated fit, such as those of SAREMClassifierCV; this fit is not "
+                "kind='grid' needs a recalibrated fit, such as a fit of SAREMClassifierCV. This fit is not "
                 "recalibrated. Use kind='auto'."
             )
         how = ("grid" if grids else "model") if kind == "auto" else kind
@@ -556,8 +562,8 @@ class PairClassifier(PUClassifier):
         looks = None if self._pair is None else self._pair.looks
         if looks is None:
             raise ValueError(
-                f"{what} needs a fit to several looks: labels as a table with one column for each look. This model was "
-                "fitted to one label for each row."
+                f"{what} needs a fit to several looks, but this model was fitted to one label for each row. Fit it to "
+                "a table of labels with one column for each look."
             )
         return looks
 
@@ -572,9 +578,9 @@ class PairClassifier(PUClassifier):
             return 0
         if look is None and looks.objective.n_kinds > 1:
             raise ValueError(
-                f"look: the {looks.n_looks} looks of this model have different propensities. Choose one, look=0 to "
-                f"look={looks.n_looks - 1}. detection_curve(X) gives the share of positives with a label after each "
-                "look."
+                f"look: the {looks.n_looks} looks of this model have different propensities. Choose a look, from "
+                f"look=0 to look={looks.n_looks - 1}. detection_curve(X) gives the share of positives with a label "
+                "after each look."
             )
         k = 0 if look is None else look
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 0 <= k < looks.n_looks:
@@ -584,7 +590,10 @@ class PairClassifier(PUClassifier):
     # --- fits
 
     def _columns(self, X: Any, attributes: Any, parameter: str) -> NDArray[np.intp]:
-        """Return the columns that a parameter selects; None selects all for the classifier, none for the propensity."""
+        """Return the columns that a parameter selects.
+
+        None selects all columns for the classifier, and no column for the propensity.
+        """
         if means_all(attributes):
             return np.arange(self.n_features_in_)
         if attributes is None:
@@ -597,7 +606,7 @@ class PairClassifier(PUClassifier):
     ) -> OptimumFit:
         """Optimise by Newton's method from the requested starts, and return the selected optimum.
 
-        If only the paper's start is used, check whether another start leads to a higher optimum.
+        If the only start is that of Bekker et al. (2019), check whether another start leads to a higher optimum.
         """
         fits = find_optima(problem, asked, rng, tol=tol, max_iter=self.max_iter, progress=progress)
         self.optima_ = [fit.optimum for fit in fits]
@@ -678,7 +687,7 @@ class PairClassifier(PUClassifier):
             warn_user(f"{type(self).__name__}: {message}", UserWarning)
 
     def _store_recalibrated_looks(self, given: Given, problem: PairProblem, parameters: Vector) -> None:
-        """Store and check a recalibrated fit to looks, whose `parameters` belong to `problem`."""
+        """Store and check a recalibrated fit to looks. `parameters` are the estimates for `problem`."""
         problem = problem._replace(C=SLOPE_C)
         top = fit_pair(problem, parameters, FitOptions(1e-10, 200))  # the checks need an exact optimum
         inference = pair_inference(problem, top.at(parameters))
@@ -694,8 +703,8 @@ class PairClassifier(PUClassifier):
         if problem.swappable and self.fitted_pair_.source is None:
             messages.append(
                 "both models use the same attributes, so one label for each row does not show which one is the class "
-                "model. A known class prior or label frequency does not help. Name the attributes that drive the "
-                "labelling, or add a second look or 50 to 100 audits."
+                "model. A known class prior or label frequency does not show it either. Name the attributes that drive "
+                "the labelling, or add a second look or 50 to 100 audits."
             )
         claims = message_about_claims(problem, fit, max_iter=self.max_iter)
         messages += claims
@@ -711,9 +720,9 @@ class PairClassifier(PUClassifier):
         return messages + message_about_swapped(rates, self.label_frequencies_)
 
     def _rivals(self) -> list[tuple[float, float]]:
-        """Return the class priors of optima that are nearly as high as the selected one, and their distance from it.
+        """Return the class prior of each optimum nearly as high as the highest, and how much lower its objective is.
 
-        The list is empty for searches and cross-fits, which do not store their optima.
+        The list is empty for searches and cross-fits, because they do not store their optima.
         """
         optima = getattr(self, "optima_", [])
         lower = [(optimum.class_prior, optimum.objective - optima[0].objective) for optimum in optima[1:]]
@@ -831,4 +840,4 @@ def refuse_wrapped(model: Any) -> None:
     """Raise for a search of scikit-learn: its `best_estimator_` must be passed instead."""
     name = type(model).__name__
     if hasattr(model, "best_estimator_"):
-        raise TypeError(f"A fitted classifier is needed; got a {name}. Pass its best_estimator_.")
+        raise TypeError(f"A search is not accepted; got a {name}. Pass its best_estimator_.")

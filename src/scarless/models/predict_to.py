@@ -66,9 +66,9 @@ def predict_to(
     Some models write only ``probability``: models without propensities and, if `label` is not given, models of several
     looks, visit attributes or false positives.
 
-    Rows keep their order. The name of each file is that of its input, with the numbers of its first and last row group.
-    A file gets this name only when it is complete. To continue after an interruption, repeat the call: files whose
-    metadata match the model, the input and the options are not written again.
+    Rows keep their order. Each file has the name of its input file, with the numbers of the first and the last row
+    group that it covers. A file gets this name only when it is complete. To continue after an interruption, repeat the
+    call: files whose metadata match the model, the input and the options are not written again.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def predict_to(
     folder : path
         Folder for the predictions of one model; it is created if necessary.
     label : str or list of str, optional
-        Column with the observed labels, coded as in `fit`; with several looks, one column for each.
+        Column with the observed labels, coded as in `fit`; with several looks, one column for each look.
     audit : str, optional
         Column with the true class of audited rows, for models of looks or audits.
     keep : list of str, optional
@@ -148,8 +148,8 @@ class ObservedColumns:
 
     columns: LookColumns
     coding: LabelCoding
-    plain: bool  # whether there is one label for each row, without gaps; without a label column, rows are unlabelled
-    sure: bool  # whether labels have no false positives
+    plain: bool  # whether there is one label for each row, without gaps; if no column is given, rows are unlabelled
+    sure: bool  # whether false positives are impossible
 
     def __call__(self, source: Any, table: Any) -> Observation:
         """Return labels and audits of a partition; raise with the place of the first unknown value."""
@@ -191,15 +191,15 @@ class ObservedColumns:
 
 
 def observed_of(model: Any, label: Any, audit: str | None) -> ObservedColumns | None:
-    """Return the columns of labels and audits; None if the model needs them and they are not given.
+    """Return the columns of labels and audits.
 
-    In that case only the class probability can be predicted.
+    If the model needs them and `label` is None, return None: only the class probability can then be predicted.
     """
     looks, several = looks_of(model), label is not None and not isinstance(label, str)
     if looks is None and (several or audit is not None):
         raise ValueError(
-            f"{type(model).__name__} was fitted to one label for each row: label must be the name of one column, and "
-            "audit must be left out."
+            f"{type(model).__name__} was fitted to one label for each row. Pass the name of one column as label, and "
+            "leave audit out."
         )
     if audit is not None and label is None:
         raise ValueError("audit is given without label. Name the label column as label=, or leave audit out.")
@@ -210,8 +210,8 @@ def observed_of(model: Any, label: Any, audit: str | None) -> ObservedColumns | 
     plain = one_label and audit is None and not several
     if not plain and len(names) != looks.n_looks:
         raise ValueError(
-            f"label names {_columns(len(names))}, but the model was fitted to {looks.n_looks} looks. Name one column "
-            "for each look, in order."
+            f"label names {_columns(len(names))}, but the model was fitted to {looks.n_looks} "
+            f"look{'' if looks.n_looks == 1 else 's'}. Name one column for each look, in order."
         )
     sure = looks is None or looks.objective.false_positives is None
     return ObservedColumns(LookColumns(names, audit), model.label_coding_, plain, sure)
@@ -221,7 +221,7 @@ def observed_of(model: Any, label: Any, audit: str | None) -> ObservedColumns | 
 
 
 class RowPredictions(NamedTuple):
-    """Class probability, propensity and posterior of rows; None if the model cannot predict it.
+    """Class probability, propensity and posterior of rows; None for a value that the model cannot predict.
 
     With several looks, the propensity is the probability of a label at any look that took place.
     """
@@ -279,7 +279,7 @@ class LogisticModels:
 
 
 def refuse_large(source: Any, block: Any, start: int, largest: float) -> None:
-    """Raise if a block of transposed columns has a missing value, or one whose absolute value is above `largest`."""
+    """Raise if a transposed block has a missing value, or a value whose absolute value is above `largest`."""
     if max(block.max(initial=0.0), -block.min(initial=0.0)) <= largest:
         return
     column, row = np.argwhere(~(np.abs(block) <= largest))[0]
@@ -319,7 +319,10 @@ class AnyModel:
 
 @dataclass(frozen=True)
 class Scorer:
-    """Function that predicts the rows of a partition: small, picklable, with equal `fingerprint` for equal models."""
+    """Function that predicts the rows of a partition. It is small and picklable.
+
+    Scorers of equal models have the same `fingerprint`.
+    """
 
     predict: LogisticModels | AnyModel
     observed: ObservedColumns | None

@@ -55,7 +55,8 @@ from scarless.pair.logistic import (
 
 BY_LIKELIHOOD = "Use method='likelihood', which is far less sensitive to small propensities."
 _MAX_IMPLIED_PRIOR = 0.999  # value to which an implied class prior of 1 or more is scaled down
-# A trial fit has few rows and columns. The user's parameters may forbid any split of them, so these are used instead.
+# A trial fit has few rows and columns. The user's parameters may forbid every split of such a small table, so the trial
+# fit uses these parameters instead.
 _TRIAL_PARAMETERS: dict[str, Any] = {"min_samples_leaf": 1, "min_samples_split": 2, "monotonic_cst": None}
 
 
@@ -159,7 +160,7 @@ def _probe(estimator: Any, X: Any, y: Array, weight: Vector) -> Vector:
 MIN_EFFECTIVE_ROWS = 50
 _MIN_PROPENSITY = 1e-290  # smallest propensity whose inverse does not overflow in sums
 _MAX_SHARE_TO_SQUARE = 1e50  # largest s/e whose square does not overflow in sums
-_MIN_PRIOR_DIFFERENCE, _PRIOR_WARNING_Z = 0.1, 3.0  # difference of class priors, and its standard errors, for a warning
+_MIN_PRIOR_DIFFERENCE, _PRIOR_WARNING_Z = 0.1, 3.0  # difference of class priors, absolute and in standard errors
 # A class prior above _IMPLAUSIBLE_PRIOR is implausible if the share of labelled rows is below _MAX_LABELLED_SHARE.
 _IMPLAUSIBLE_PRIOR, _MAX_LABELLED_SHARE = 0.95, 0.6
 
@@ -455,9 +456,10 @@ class PropensityWeightedClassifier(PUClassifier):
 
     Notes
     -----
-    Tools of scikit-learn that compare predictions with `y`, such as ``CalibratedClassifierCV`` or
-    ``scoring="roc_auc"``, treat observed labels as true classes and undo the correction. Leave `scoring` out, or use
-    `scarless.metrics.make_pu_scorer`. See the guide, section Cross-validation and pipelines.
+    Tools of scikit-learn that compare predictions with `y` treat unlabelled rows as negative. Do not use
+    ``CalibratedClassifierCV``: it turns class probabilities into probabilities of a label. Instead of
+    ``scoring="roc_auc"``, leave `scoring` out, or use `scarless.metrics.make_pu_scorer`. See the guide, section
+    Cross-validation and pipelines.
 
     References
     ----------

@@ -39,7 +39,8 @@ class PublishedEMClassifier(PairClassifier):
 
     Use this class for comparisons with the paper. For two logistic models, `SAREMClassifier` maximises the same
     likelihood faster and exactly, and has standard errors. It also cross-fits other classifiers. Without folds,
-    a flexible classifier reproduces the labels that it was trained on, and EM finds that every positive is labelled.
+    a flexible classifier reproduces the labels that it was trained on, and EM concludes that every positive is
+    labelled.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class PublishedEMClassifier(PairClassifier):
     pos_label : object, optional
         Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
     verbose : bool, default=False
-        Whether to print log-likelihood per row and slope of the propensities after each iteration.
+        Whether to print the log-likelihood per row, and the slope of the propensities, after each iteration.
 
     Attributes
     ----------
@@ -180,7 +181,7 @@ class PublishedEMClassifier(PairClassifier):
                 f"PublishedEMClassifier did not converge in max_iter={self.max_iter} iterations: the last "
                 f"{min(self.window, len(result.history)) - 1} iterations gained {result.gain:.1e} in log-likelihood "
                 f"per row (tol is {self.tol:.1e}), and the slope of the propensities is {result.history[-1].slope:.1e} "
-                f"(slope_tol is {self.slope_tol:.1e}). Raise max_iter or tol.",
+                f"(slope_tol is {self.slope_tol:.1e}). Raise max_iter, tol or slope_tol.",
                 ConvergenceWarning,
             )
         for learner in (f, e):

@@ -224,7 +224,7 @@ def _without_audit_labels(labelling: Labelling, checked: CheckedLooks, audit: Co
     if not (labels == 1).any() and (checked.labels == 1).any():
         raise ValueError(
             f"audit_labels={how!r} leaves no label, because all labelled rows were audited. Add labelled rows that "
-            "were not audited."
+            "were not audited, or use audit_labels='keep' if the labels do not come from the audits."
         )
     estimated = any(isinstance(each, str) for each in rates)
     if estimated and labels.shape[1] == 1 and not ((labels[:, 0] == 1) & (audit >= 0)).any():
@@ -256,7 +256,7 @@ def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[LookModels, Colum
         if named and np.isin(columns, taken).any():
             raise ValueError(
                 f"{parameter} has columns that are also visit_attributes or offset of the labelling. Only the "
-                f"propensity of the look can use these columns. Remove them from {parameter}."
+                f"propensity of their look can use these columns. Remove them from {parameter}."
             )
     f = Design.of(np.setdiff1d(f_columns, taken) if taken.size else f_columns)
     e_columns = np.setdiff1d(e_columns, taken) if taken.size else e_columns
@@ -426,7 +426,7 @@ def constraints_of(
 ) -> tuple[Engine, tuple[Constraint, ...]]:
     """Return rows with an indicator for each group of rows that `known` refers to, and the constraints.
 
-    `with_group` adds the indicator if the engine does not hold the table.
+    `with_group` adds the indicator if the engine does not contain the columns of the table.
     """
     with_group = _derived_group if with_group is None else with_group
     found = []
@@ -488,7 +488,7 @@ def names_several(X: Any, y: Any) -> bool:
 
 
 def by_name(X: Any, y: Any, audit: Any) -> tuple[Any, Any, Any]:
-    """Add labels and audits that are Dask collections to the rows, and return the rows and the names of both.
+    """Add labels and audits that are Dask collections to the rows; return the rows and the names of the added columns.
 
     Labels and audits of other types are returned unchanged.
     """
@@ -597,8 +597,8 @@ def fitted_rows(
     checked, codes = codes_again(X, s, audit, engine.n_rows, coding=model.label_coding_, looks=looks)
     if int(np.count_nonzero(codes >= 0)) != looks.n_audited:
         raise ValueError(
-            f"audit has {np.count_nonzero(codes >= 0)} audited rows, but the model was fitted with {looks.n_audited}. "
-            "Pass the audits of the fit as audit=."
+            f"audit has {np.count_nonzero(codes >= 0)} audited rows, but the model was fitted with "
+            f"{looks.n_audited} audited rows. Pass the audits of the fit as audit=."
         )
     labels = labels_for_likelihood(checked, codes, labelling.audit_labels)
     counts, seen = looks.counts(labels)

@@ -76,11 +76,12 @@ class SAREMClassifier(PairClassifier):
         Columns that the class depends on, selected like `propensity_attributes`; all columns by default.
     labelling : Labelling, optional
         Further properties of the labelling: attributes of single looks, an offset, bounds, looks with different
-        propensities, false positives, and the meaning of labels of audited rows.
+        propensities, false positives, and how labels of audited rows are used.
     known : list, optional
         Known values from another source: `ClassPrior` and `LabelFrequency`, each with a standard error. The fit warns
-        if they and the rows disagree. The list can also have `PseudoObservations`, which keep the label frequency away
-        from 0 and 1. By default, 4 are used for a cross-fitted `estimator`, and none for two logistic models.
+        if they and the rows disagree. The list can also contain `PseudoObservations`, which keep the label frequency
+        away from 0 and 1. The default is ``PseudoObservations(4)`` for a cross-fitted `estimator`, and none for two
+        logistic models.
     C, propensity_C : float, default=1.0
         Inverse regularisation strength, as in `LogisticRegression`, of each logistic model; ``np.inf`` for no penalty.
     cv : int, splitter or list of pairs, default=5
@@ -179,9 +180,10 @@ class SAREMClassifier(PairClassifier):
 
     Notes
     -----
-    Tools of scikit-learn that compare predictions with `y`, such as ``CalibratedClassifierCV`` or
-    ``scoring="roc_auc"``, treat observed labels as true classes and undo the correction. Leave `scoring` out, or use
-    `scarless.metrics.make_pu_scorer`. See the guide, section Cross-validation and pipelines.
+    Tools of scikit-learn that compare predictions with `y` treat unlabelled rows as negative. Do not use
+    ``CalibratedClassifierCV``: it turns class probabilities into probabilities of a label. Instead of
+    ``scoring="roc_auc"``, leave `scoring` out, or use `scarless.metrics.make_pu_scorer`. See the guide, section
+    Cross-validation and pipelines.
 
     References
     ----------
@@ -260,9 +262,9 @@ class SAREMClassifier(PairClassifier):
             Attributes of the rows, one row each. PyTorch tensors and other arrays on a device also work, if both models
             are logistic, there is one label for each row, and scikit-learn's ``array_api_dispatch`` is enabled.
         y : array of shape (n_rows,) or (n_rows, n_looks)
-            Observed labels: 1 for labelled rows, 0 for unlabelled rows. With several looks, one column for each; NaN,
-            None or -1 marks a look that did not take place. For rows in files, the name of the label column, or a list
-            of names. See the guide, section Cross-validation and pipelines.
+            Observed labels: 1 for labelled rows, 0 for unlabelled rows. With several looks, one column for each look;
+            NaN, None or -1 marks a look that did not take place. For rows in files, the name of the label column, or a
+            list of names. See the guide, section Cross-validation and pipelines.
         sample_weight : array of shape (n_rows,), optional
             Weight of each row; 1 by default.
         audit : array of shape (n_rows,), optional
@@ -328,25 +330,25 @@ class SAREMClassifier(PairClassifier):
         """Raise if a parameter does not work with several looks, audits, false positives or known values."""
         if self.propensity_estimator is not None:
             raise ValueError(
-                "propensity_estimator needs one label for each row. With several looks, audits, false positives or "
-                "known values the propensity model is logistic. Leave propensity_estimator out; estimator may be any "
-                "classifier."
+                "propensity_estimator needs one label for each row, without audits, false positives, offset, bounds or "
+                "known values. Leave propensity_estimator out: the propensity model is then logistic. estimator can "
+                "still be any classifier."
             )
         if not isinstance(self.n_starts, int):
             raise ValueError(
-                "n_starts must be a whole number if there are several looks, audits, false positives or known values; "
-                f"got {self.n_starts!r}. A list of starts needs one label for each row."
+                "n_starts must be a whole number if there are several looks, audits, false positives, offset, bounds "
+                f"or known values; got {self.n_starts!r}."
             )
         if check_known(self.known, pseudo_weight=-1.0).pseudo_weight >= 0:
             raise ValueError(
-                "known: PseudoObservations need one label for each row. With several looks, audits, false positives or "
-                "known values, leave PseudoObservations out."
+                "known: PseudoObservations cannot be combined with several looks, audits, false positives, an offset, "
+                "bounds, ClassPrior or LabelFrequency. Leave PseudoObservations out."
             )
 
     # --- cross-fitted estimators
 
     def _fit_crossed(self, X: Any, y: Any, sample_weight: Any, audit: Any, *, more: bool) -> None:
-        """Cross-fit the user's classifier with propensities, and recalibrate both."""
+        """Cross-fit the user's classifier together with the propensity model, and recalibrate both."""
         if more:
             everything, training, given = read_table(self, X, y, sample_weight, audit)
         else:

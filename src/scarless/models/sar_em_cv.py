@@ -72,7 +72,7 @@ class SAREMClassifierCV(PairClassifier):
 
     Several looks, audits, false positives or known values identify the class prior. The candidates are then not
     recalibrated. They are compared by the likelihood of the labels and audits of held-out rows, and the best set of
-    attributes is selected. With several looks and no known values, the selected fit is recalibrated.
+    attributes is selected.
 
     ``selection_`` shows which candidates were tied, and the fit warns if their class priors differ by more than 0.25.
     If you know which attributes affect the class, pass them to `SAREMClassifier`, or as `attribute_sets`.
@@ -86,7 +86,7 @@ class SAREMClassifierCV(PairClassifier):
         `SARStackingClassifier` usually predicts better.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns for the class model, each selected like `propensity_attributes`, or None for all columns. A dict
-        gives them names. "auto": two sets, all columns, and all columns but the propensity attributes.
+        gives the sets names. "auto": two sets, which are all columns, and all columns except the propensity attributes.
     labelling : Labelling, optional
         Further properties of the labelling, as in `SAREMClassifier`. Visit attributes are removed from all sets.
     known : list, optional
@@ -102,8 +102,8 @@ class SAREMClassifierCV(PairClassifier):
         labelled rows, and identical rows are in the same fold. For groups, pass `groups` to `fit`.
     n_standard_errors : float, default=2.0
         A set of attributes is tied with the best set if its score is lower by at most this many standard errors of the
-        difference, paired over rows. Within a set, a penalty is tied with the best penalty up to half as many standard
-        errors. 0: only the best candidate is selected.
+        difference, paired over rows. Within a set, a penalty is tied with the best penalty if its score is lower by at
+        most half as many standard errors. 0: only the best candidate is selected.
     recalibrate : bool, default=True
         Whether to recalibrate the candidates. If False, the candidates are the penalised fits, and of tied sets the one
         with the lowest label frequency is selected, as in the paper.
@@ -138,7 +138,7 @@ class SAREMClassifierCV(PairClassifier):
         ``possible`` (tied if `n_standard_errors` were doubled), ``path`` (number of the set), out-of-fold
         ``class_prior`` and ``label_frequency``, ``converged``.
     best_index_ : int
-        Row of ``cv_results_`` of the best selected candidate; ``selection_.members`` lists all of them.
+        Row of ``cv_results_`` of the best selected candidate; ``selection_.members`` lists all selected candidates.
     best_params_ : dict
         Parameters of the best selected candidate.
     best_score_ : float
@@ -167,9 +167,10 @@ class SAREMClassifierCV(PairClassifier):
     multiplied by the square of the slope. `scarless.diagnostics.bootstrap_intervals` repeats the whole search on
     every resample.
 
-    Tools of scikit-learn that compare predictions with `y`, such as ``CalibratedClassifierCV`` or
-    ``scoring="roc_auc"``, treat observed labels as true classes and undo the correction. Leave `scoring` out, or use
-    `scarless.metrics.make_pu_scorer`. See the guide, section Cross-validation and pipelines.
+    Tools of scikit-learn that compare predictions with `y` treat unlabelled rows as negative. Do not use
+    ``CalibratedClassifierCV``: it turns class probabilities into probabilities of a label. Instead of
+    ``scoring="roc_auc"``, leave `scoring` out, or use `scarless.metrics.make_pu_scorer`. See the guide, section
+    Cross-validation and pipelines.
 
     References
     ----------
@@ -250,8 +251,8 @@ class SAREMClassifierCV(PairClassifier):
         audit : array of shape (n_rows,), optional
             True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited. See `SAREMClassifier`.
         groups : array of shape (n_rows,) or "rows", optional
-            Group of each row, for example the patient. Folds then never split a group, and intervals account for
-            dependence within groups. "rows": each row is a group, for survey weights.
+            Group of each row, for example the patient. All rows of a group are in the same fold, and intervals allow
+            for dependence within groups. "rows": each row is a group, for survey weights.
 
         Returns
         -------
@@ -308,7 +309,7 @@ class SAREMClassifierCV(PairClassifier):
             if chosen is not None and not isinstance(chosen, str) and np.isin(columns, taken).any():
                 raise ValueError(
                     "attribute_sets has columns that are also visit_attributes or offset of the labelling. Only the "
-                    "propensity of the look can use these columns. Remove them from attribute_sets."
+                    "propensity of their look can use these columns. Remove them from attribute_sets."
                 )
             return columns
 
@@ -355,7 +356,7 @@ class SAREMClassifierCV(PairClassifier):
         n_candidates, n_folds = len(paths) * len(grid.pairs()), folded.n_folds
         engines, options = [folded.to_fit(fold) for fold in range(n_folds)], {"tol": _FOLD_TOL}
         if go_in_lockstep(engines):
-            self._print(f"{n_folds} folds in lockstep, {n_candidates} candidates")
+            self._print(f"{n_folds} folds at the same time, {n_candidates} candidates")
             return fit_folds(paths, grid, engines, max_iter=self.max_iter, **options)
         jobs = (delayed(fit_folds)(paths, grid, [each], max_iter=self.max_iter, **options) for each in engines)
         with progress_bar("cross-validation", n_folds, False if self.verbose else None) as advance:

@@ -95,8 +95,8 @@ class SARStackingClassifier(PairClassifier):
     With named propensity attributes, the propensity is logistic in them, :math:`e(x) = \sigma(\gamma_0 + \gamma' x_e)`.
     Without them, the labels alone cannot show whether the class or the labelling differs between rows. The propensity
     is then assumed to rise with the class probability, :math:`e(x) = \sigma(\gamma_0 + \tfrac12\,\mathrm{logit} f(x))`.
-    The class prior and the propensities depend on this assumption; the members' rankings of rows do not. Columns that
-    seem to drive the labelling are searched for (see `find_attributes`).
+    The class prior and the propensities depend on this assumption; the members' rankings of rows do not. `fit` also
+    searches for columns that seem to drive the labelling (see `find_attributes`).
 
     All members count equally, because the likelihood of held-out labels measures the product of `f` and `e`, and not
     `f` alone. There is one exception: without named attributes, a member that ranks held-out labels significantly worse
@@ -117,7 +117,7 @@ class SARStackingClassifier(PairClassifier):
         some unlabelled rows help.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns for the classifiers, each selected like `propensity_attributes`; each classifier is fitted on
-        each set. "auto": two sets, all columns, and all columns but the propensity attributes.
+        each set. "auto": two sets, which are all columns, and all columns except the propensity attributes.
     cv : int, splitter or list of pairs, default=5
         Number of folds, splitter, or list of pairs of row indices.
     C, propensity_C : float, default=1.0
@@ -130,11 +130,11 @@ class SARStackingClassifier(PairClassifier):
         column, and the class logits must still vary more than the propensity logits.
     labelling : Labelling, optional
         Further properties of the labelling, as in `SAREMClassifier`: attributes of single looks, an offset, bounds,
-        looks with different propensities, false positives, and the meaning of labels of audited rows.
+        looks with different propensities, false positives, and how labels of audited rows are used.
     known : list, optional
         Known values from another source: `ClassPrior` and `LabelFrequency`, each with a standard error. The fit warns
         if they and the labels disagree. The default is ``PseudoObservations(4)`` with named attributes, and
-        ``PseudoObservations(1)`` without; pseudo-observations do not make intervals shorter.
+        ``PseudoObservations(1)`` without names. Pseudo-observations do not make intervals shorter.
     tol : float, default=1e-4
         Stop EM if ten steps together gain less than this in held-out log-likelihood per row. Logistic members are
         fitted by Newton's method, with a fixed tolerance of 1e-6, or 1e-5 without named attributes.
@@ -175,9 +175,10 @@ class SARStackingClassifier(PairClassifier):
 
     Notes
     -----
-    Tools of scikit-learn that compare predictions with `y`, such as ``CalibratedClassifierCV`` or
-    ``scoring="roc_auc"``, treat observed labels as true classes and undo the correction. Leave `scoring` out, or use
-    `scarless.metrics.make_pu_scorer`. See the guide, section Cross-validation and pipelines.
+    Tools of scikit-learn that compare predictions with `y` treat unlabelled rows as negative. Do not use
+    ``CalibratedClassifierCV``: it turns class probabilities into probabilities of a label. Instead of
+    ``scoring="roc_auc"``, leave `scoring` out, or use `scarless.metrics.make_pu_scorer`. See the guide, section
+    Cross-validation and pipelines.
 
     References
     ----------
@@ -259,8 +260,8 @@ class SARStackingClassifier(PairClassifier):
         audit : array of shape (n_rows,), optional
             True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited. See `SAREMClassifier`.
         groups : array of shape (n_rows,) or "rows", optional
-            Group of each row, for example the patient. Folds then never split a group, and intervals account for
-            dependence within groups. "rows": each row is a group, for survey weights.
+            Group of each row, for example the patient. All rows of a group are in the same fold, and intervals allow
+            for dependence within groups. "rows": each row is a group, for survey weights.
 
         Returns
         -------
@@ -425,7 +426,7 @@ class SARStackingClassifier(PairClassifier):
     def _grids_if_attribute_is_missing(self, stack: "_Stack", rows: "_StackRows") -> tuple[ClassPriorGrid, ...]:
         """Return the grid of class priors for a propensity that also rises with the class logit.
 
-        It widens the interval for the case that a propensity attribute was not named.
+        This grid widens the interval, because a propensity attribute may be missing.
         """
         self._missing = 0.0
         if not stack.e_columns.size or rows.problem.class_prior_is_identified:
@@ -468,8 +469,8 @@ class SARStackingClassifier(PairClassifier):
             f"{type(self).__name__}: no propensity attributes are named, and {names} "
             f"{'seem' if self._found.size > 1 else 'seems'} to drive the labelling (held-out log-likelihood higher by "
             f"{gain:.1f}). The labels cannot show whether the labelling or the class depends on "
-            f"{'them' if self._found.size > 1 else 'it'}. If the labelling does, name propensity_attributes; if not, "
-            "set find_attributes=False.",
+            f"{'them' if self._found.size > 1 else 'it'}. If the labelling does, name the attributes that drive the "
+            "labelling (propensity_attributes). If the class does, set find_attributes=False.",
             UserWarning,
         )
         return found
@@ -477,7 +478,10 @@ class SARStackingClassifier(PairClassifier):
     def _judged_by_naive(
         self, members: list[Member], problem: PairProblem, rows: "_StackRows", options: CrossOptions
     ) -> list[Member]:
-        """Return the members, with weight 0 if they rank worse than the naive model, which is a member by default."""
+        """Return the members, with weight 0 for members that rank labels worse than the naive model.
+
+        With the default `estimators`, the naive model is added as a member.
+        """
         if self._reader is not None:
             return members  # only the user's classifiers can read the table, which may not be numeric
         naive = naive_member(rows.training, problem, rows.folds, options)
@@ -708,7 +712,9 @@ def _check_estimators(given: Any) -> list[tuple[str, Any]]:
         )
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise ValueError(f"estimators: each classifier needs a different name; got {', '.join(map(repr, names))}.")
+        raise ValueError(
+            f"estimators: each classifier needs a different name; got {', '.join(map(repr, names))}. Rename them."
+        )
     for name, classifier in pairs:
         if classifier is not None:
             check_weighted_classifier(classifier, name)

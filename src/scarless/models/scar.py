@@ -84,9 +84,10 @@ class SCARClassifier(PairClassifier):
 
     Notes
     -----
-    Tools of scikit-learn that compare predictions with `y`, such as ``CalibratedClassifierCV`` or
-    ``scoring="roc_auc"``, treat observed labels as true classes and undo the correction. Leave `scoring` out, or use
-    `scarless.metrics.make_pu_scorer`. See the guide, section Cross-validation and pipelines.
+    Tools of scikit-learn that compare predictions with `y` treat unlabelled rows as negative. Do not use
+    ``CalibratedClassifierCV``: it turns class probabilities into probabilities of a label. Instead of
+    ``scoring="roc_auc"``, leave `scoring` out, or use `scarless.metrics.make_pu_scorer`. See the guide, section
+    Cross-validation and pipelines.
 
     References
     ----------
@@ -163,7 +164,8 @@ class SCARClassifier(PairClassifier):
         if self.label_frequency is None and self.estimator is not None:
             raise ValueError(
                 "label_frequency must be given if estimator is given, because only the logistic classifier is fitted "
-                "together with its label frequency. SAREMClassifier(estimator) estimates both."
+                "together with its label frequency. To estimate both for another classifier, use "
+                "SAREMClassifier(estimator)."
             )
         frequency = self._check_label_frequency()
         read = read_for_known(self, X, y, sample_weight)

@@ -57,8 +57,9 @@ def comparable(values: Array, name: str) -> Array:
         missing = suspects[[not isinstance(values[row], str) for row in suspects]]
     if missing.size:
         raise ValueError(
-            f"propensity_attributes: {name} has {missing.size} missing values in {values.size} rows (first: row "
-            f"{missing[0]}). Code missing values as a separate category, or drop these rows."
+            f"propensity_attributes: {name} has {missing.size} missing value{'' if missing.size == 1 else 's'} in "
+            f"{values.size} rows (first: row {missing[0]}). Code missing values as a separate category, or drop these "
+            "rows."
         )
     return clean
 
@@ -175,10 +176,10 @@ class StratifiedSCARClassifier(PUClassifier):
     label_frequency : str or estimator, default="best-bin"
         Estimator of the label frequency: "tice", "km1", "km2", "elkan-noto", "dedpul", "best-bin", or an object whose
         ``fit(X, s)`` stores ``label_frequency_``, such as those of `scarless.label_frequency`. It is cloned for each
-        stratum. "best-bin" has the smallest errors in strata of about 100 rows; "dedpul" is as good from about 250
-        rows.
+        stratum. "best-bin" has the smallest errors in strata of about 100 rows; "dedpul" is as good in strata of
+        about 250 rows or more.
     min_rows, min_labelled : int, default=50 and 10
-        Smaller strata use the pooled label frequency.
+        Strata with fewer rows, or fewer labelled rows, use the pooled label frequency.
     estimator : scikit-learn classifier, optional
         Class model; logistic regression by default. See `PropensityWeightedClassifier` for the classifiers that work.
         With a classifier that reads data frames, propensity attributes may be text.
@@ -200,8 +201,8 @@ class StratifiedSCARClassifier(PUClassifier):
         Strata in sorted order, each with ``values`` (in the order of `propensity_attributes`), ``n_rows``,
         ``n_labelled``, ``label_frequency`` and ``pooled``. ``pandas.DataFrame(model.strata_)`` makes a table.
     pooled_label_frequency_ : float
-        Label frequency of all rows together. It is used for strata with `pooled`, and for combinations of values that
-        did not occur in `fit`.
+        Label frequency of all rows together. It is used for strata whose ``pooled`` is True, and for combinations of
+        values that did not occur in `fit`.
     label_frequency_estimator_ : fitted estimator
         The estimator of the pooled label frequency.
     classes_ : array of shape (2,)
@@ -371,7 +372,7 @@ class StratifiedSCARClassifier(PUClassifier):
             warn_user(
                 f"{type(self).__name__}: the labels contradict the label frequencies of the strata. A logistic class "
                 f"model fits clearly better (log-likelihood higher by {gain:.1f}) with a class prior of {prior:.2f}; "
-                f"the strata give {self.class_prior_:.2f}. Estimates of label frequencies assume that some rows of "
+                f"the strata give {self.class_prior_:.2f}. The estimates of label frequencies assume that some rows of "
                 "each stratum are almost certainly positive, and that the propensity depends only on the stratum. "
                 "SAREMClassifier(propensity_attributes=...) does not need almost certain positives.",
                 ClassPriorWarning,
@@ -387,7 +388,9 @@ class StratifiedSCARClassifier(PUClassifier):
             )
 
     def predict_propensity(self, X: Any) -> Vector:
-        """Return the label frequency of each row's stratum, or the pooled one for new combinations of values.
+        """Return the label frequency of each row's stratum.
+
+        Rows with a combination of values that did not occur in `fit` get the pooled label frequency.
 
         Parameters
         ----------
@@ -484,15 +487,15 @@ class StratifiedSCARClassifier(PUClassifier):
         if estimates.failures:
             stratum, message = next(iter(estimates.failures.items()))
             warn_user(
-                f"{kind} failed in {len(estimates.failures):,} of {n_strata:,} strata. These use the pooled label "
-                f"frequency, {estimates.pooled:.3g}. First error, for {self._place_of(stratum)}: {message}",
+                f"{kind} failed in {len(estimates.failures):,} of {n_strata:,} strata. These strata use the pooled "
+                f"label frequency, {estimates.pooled:.3g}. First error, for {self._place_of(stratum)}: {message}",
                 UserWarning,
             )
         for category, messages in estimates.notices.items():
             fit, message = next(iter(messages.items()))
             warn_user(
-                f"{kind} warned in {len(messages):,} of {n_strata + 1:,} fits (one to all rows, one to each stratum). "
-                f"First warning, for {self._place_of(fit)}: {message}",
+                f"{kind} warned in {len(messages):,} of {n_strata + 1:,} fits (there is one fit for all rows together, "
+                f"and one for each stratum). First warning, for {self._place_of(fit)}: {message}",
                 category,
             )
 

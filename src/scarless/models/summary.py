@@ -34,9 +34,9 @@ REACHES_ONE = (
 INTERCEPT = "intercept"
 NOT_CONVERGED = "The solver did not converge: estimates and standard errors are not those of the optimum."
 SWAPPABLE = (
-    "Both models use the same attributes, so the labels alone do not show which one is the class model, nor "
-    "always whether an attribute affects the class or the labelling. Name the attributes that drive the "
-    "labelling, or audit some rows."
+    "Both models use the same attributes. The labels alone do not show which one is the class model, and they may not "
+    "show whether an attribute affects the class or the labelling. Name the attributes that drive the labelling, or "
+    "audit some rows."
 )
 ONE_PROPENSITY = (
     "All positives are assumed to have the same propensity: this is SCAR, by maximum likelihood. If the labelling "
@@ -65,7 +65,7 @@ class Block:
         return cls(title, tuple(names), coef, std_err, z, 2.0 * ndtr(-np.abs(z)), coef - half, coef + half)
 
     def renamed(self, names: list[str], units: Vector) -> "Block":
-        """Return the parameters under other names, with coefficients for columns in other units."""
+        """Return the parameters with other names, and with coefficients for other units of the columns."""
         numbers = {name: getattr(self, name) / units for name in ("coef", "std_err", "low", "high")}
         return replace(self, names=tuple(names), **numbers)
 
@@ -255,8 +255,8 @@ def few_labels_remarks(labelled: float) -> list[str]:
     if labelled >= FEW_LABELS:
         return []
     return [
-        f"Only {_count(labelled)} labelled rows: rely on the ranking of rows, but not on the class prior and the label "
-        "frequency. Their intervals may be too short."
+        f"Only {_count(labelled)} labelled row{'' if labelled == 1 else 's'}: rely on the ranking of rows, but not on "
+        "the class prior and the label frequency. The intervals of both may be too short."
     ]
 
 
@@ -381,7 +381,7 @@ class StackSummary:
     members: tuple[MemberSummary, ...]
     propensity: tuple[tuple[str, float], ...]
     remarks: tuple[str, ...] = ()
-    intervals: str = "from the likelihood on the grid of class priors; the last one combines those of all members"
+    intervals: str = "from the likelihood on the grid of class priors; the last interval combines all members"
 
     def to_frame(self) -> Any:
         """Return the members as a pandas DataFrame."""
@@ -409,7 +409,7 @@ class StackSummary:
         """Return the notes below the table."""
         return [
             "held-out: log-likelihood per row of labels that the member was not trained on. slope: factor by which "
-            "recalibration multiplied its logits; above 1 they were too flat, below 1 too steep.",
+            "recalibration multiplied the member's logits; above 1, they were too flat; below 1, too steep.",
             f"Brackets: {_percent(self.level)} intervals {self.intervals}.",
             *self.remarks,
         ]
@@ -561,7 +561,7 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
     )
     first = (
         "The classifier's own parameters have no standard errors. bootstrap_intervals computes intervals by refitting "
-        "it on resamples."
+        "the classifier on resamples."
     )
     return StackSummary(
         title=type(model).__name__,

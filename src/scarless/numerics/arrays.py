@@ -81,7 +81,7 @@ def namespace_of(X: Any) -> Any:
 
 @lru_cache(100)
 def _compat_namespace(kind: type) -> Any:
-    """Return scikit-learn's wrapper of PyTorch or CuPy, which do not follow the standard fully; None for others."""
+    """Return scikit-learn's wrapper of PyTorch or CuPy, which do not fully follow the standard; else None."""
     libraries = (base.__module__.partition(".")[0] for base in kind.__mro__)
     known = next((name for name in libraries if name in ("torch", "cupy")), None)
     return None if known is None else import_module(f"sklearn.externals.array_api_compat.{known}")

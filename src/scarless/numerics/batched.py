@@ -1,4 +1,4 @@
-"""Sums over the same rows for several problems at once, each with its own weights and parameters.
+"""Sums over the same rows for several fits (*problems*) at once, each with its own weights and parameters.
 
 A GPU is efficient with few large products. The logits of all problems are therefore computed by one product with
 the rows, and so are the gradients. The second derivatives of all problems are computed by one product with the
@@ -21,7 +21,7 @@ from scarless.numerics.objectives import Curvature, LogisticPair, Sums, TargetLo
 
 
 class BatchTerms(NamedTuple):
-    """Values, first and second derivatives by the logits for several problems, one line for each problem.
+    """Values, first and second derivatives by the logits for several problems. The first axis is the problem.
 
     A single logistic model has no `by_v`, `uv` and `vv`.
     """
@@ -39,7 +39,10 @@ BatchTermsFunction = Callable[[Any, Any, Any, Any, Curvature], BatchTerms]
 
 
 def row_terms(u: Any, v: Any, s: Any, w: Any, curvature: Curvature) -> BatchTerms:
-    """Return the terms of several problems, given logits with one line for each; `v` is None for one logistic model."""
+    """Return the terms of several problems from logits of shape (n_problems, n_rows).
+
+    For a single logistic model, `v` is None.
+    """
     xp = namespace_of(u)
     if v is None:
         p, not_p = sigmoid_pair(u)
@@ -127,9 +130,10 @@ class BatchObjective:
         curvature: Curvature,
         terms_of: BatchTermsFunction = row_terms,
     ) -> tuple[Any, ...]:
-        """Return values, gradients, and weighted sums of each of the `products`, one line for each problem.
+        """Return values, gradients, and weighted sums of each of the `products`. The first axis is the problem.
 
-        `rows` are labels or targets, and weights, with one line for each problem.
+        `rows` are the labels or targets, which are the same for all problems, and weights of shape
+        (n_problems, n_rows).
         """
         xp = namespace_of(X)
         f, e = _taken(X, self.f), None if self.e is None else _taken(X, self.e)

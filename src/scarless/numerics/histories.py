@@ -2,8 +2,8 @@ r"""Histories of labels at several looks, and a test for differences between pos
 
 Suppose that the logits of a row's propensities at all its looks are shifted by the same :math:`b \sim N(0, \tau^2)`.
 The likelihood of the row is then :math:`f\,E_b A(v+b) + (1-f) B`. At :math:`\tau = 0` its derivative by :math:`\tau^2`
-is :math:`\tfrac12 q\,[(\sum_k r_k)^2 - \sum_k e_k(1-e_k)]` times the likelihood, with :math:`r_k = s_k - e_k`. It is
-large if the labels of positive rows are positively correlated between looks.
+is :math:`\tfrac12 q\,[(\sum_k r_k)^2 - \sum_k e_k(1-e_k)]` times the likelihood, with :math:`r_k = s_k - e_k`. The
+derivative is large if the labels of positive rows are positively correlated between looks.
 
 Without false positives, a labelled row is positive. The histories of labelled rows alone therefore determine the
 propensities, whatever the class depends on (`LabelledHistories`).
@@ -74,7 +74,8 @@ def score_sums(
 ) -> ScoreSums:
     """Return sums of scores over a block; in variances, weights that are not `counts` of rows are squared.
 
-    `scores` are derivatives of the log-likelihood by the logits, as returned by `row_scores`.
+    `scores` are derivatives of the log-likelihood by the logits, as returned by `row_scores`. `further` has one column
+    for each added score.
     """
 
     def products(weight: Vector) -> tuple[Matrix, Matrix]:
@@ -187,7 +188,7 @@ def count_labels(labels: Any, f: Vector, e: Matrix, h: Matrix | None) -> Histori
 
 
 def pooled(histories: Histories, least: float) -> Histories:
-    """Return the histories; those with an expected number below `least` are merged into one."""
+    """Return the histories; if several have an expected number below `least`, these are merged into one."""
     rare = histories.expected < least
     if rare.sum() < 2:
         return histories
@@ -254,7 +255,7 @@ class LabelledHistories:
         return terms, rows["w"] * labelled, _odds_of_no_label(terms, labelled)
 
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
-        """Return value, gradient and curvature; the observed curvature also replaces the expected one."""
+        """Return value, gradient and curvature. The curvature is always the observed one."""
         terms, w, odds = self.terms(X, rows, beta)
         # With a class logit of 0, the likelihood of a labelled row is A / 2, and log p = -log(1 + odds).
         value = -(w @ (np.where(w > 0, terms.value, 0.0) + np.log(2.0) + np.log1p(odds)))
@@ -265,7 +266,7 @@ class LabelledHistories:
         own = slice(self.looks.f.n_parameters, None)
         if curvature is Curvature.NONE:
             return Sums(np.asarray(value), gradient[own], np.zeros(0))
-        # Second derivative, for each look, of the log-probability of no label. That of log A is `-information`.
+        # Second derivative, for each look, of the log-probability of no label. For log A, it is `-information`.
         unlabelled = -terms.looks * (terms.e_curvature / terms.not_e + (terms.e_slope / terms.not_e) ** 2)
         matrix = np.zeros((gradient.size, gradient.size))
         for j, one in enumerate(logits):
@@ -299,7 +300,7 @@ class LabelledHistories:
 class NumberSums(NamedTuple):
     """The number of positives among rows with at least one look, and the sums that its variance needs."""
 
-    number: Any  # sum of w / p over labelled rows, or sum of w f over all of these rows
+    number: Any  # sum of w / p over labelled rows, or sum of w f over rows with at least one look
     variance: Any  # from random classes and labels: sum of w f (1 - f), plus w (1 - p) / p^2 over labelled rows
     gradient: Vector  # derivative of `number` by the parameters of the propensities
     looked_at: Any  # weight of the rows with at least one look
@@ -320,7 +321,7 @@ def number_by_histories(
 
 
 def number_by_models(X: Any, rows: Rows, histories: LabelledHistories, models: Vector, counts: bool) -> NumberSums:
-    """Return the number of positives according to the pair, and the variance of `number_by_histories` under it."""
+    """Return the number of positives by the pair, and the variance of `number_by_histories` if the pair is right."""
     terms = histories.looks.terms(X, rows, models)
     w = rows["w"] * (terms.looks.sum(axis=1) > 0)
     return _number_sums(X, rows, histories, terms, w * terms.f, _odds_of_no_label(terms, w > 0), terms.f, counts)

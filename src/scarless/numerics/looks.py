@@ -129,8 +129,8 @@ def look_terms(
 ) -> LookTerms:
     """Return posterior, log-likelihood and derivatives of each row from its logits.
 
-    `audit` is the true class of audited rows, 1 or 0, and -1 for other rows. `bounds` are the lowest and the highest
-    possible propensity.
+    `g` is None if there are no false positives. `audit` is the true class of audited rows, 1 or 0, and -1 for other
+    rows. `bounds` are the lowest and the highest possible propensity.
 
     Examples
     --------

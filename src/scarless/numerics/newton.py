@@ -4,7 +4,7 @@ The solver minimises a function of the parameters that returns value, gradient a
 rows, penalties or models.
 
 Models with many parameters use truncated Newton steps: conjugate gradients without a matrix, which stop at a maximum
-length or at negative curvature.
+step length or at negative curvature.
 """
 
 from collections.abc import Callable, Iterator
@@ -239,7 +239,7 @@ class QuasiNewton:
         return None if factor is None else cls(scale[:, None] * _cholesky_solve(factor, np.diag(scale)))
 
     def step(self, gradient: Vector) -> Vector:
-        """Return the step after which the gradient should be 0."""
+        """Return the step after which the gradient is 0 if the approximation is exact."""
         return -self.inverse @ gradient
 
     def update(self, step: Vector, change: Vector) -> None:

@@ -57,7 +57,7 @@ class RecalibratedPair:
     unit: Vector  # standard deviations of the columns
     follow: float = 0.0  # slope of the propensity's logit in the class logit, kappa in the formula
     given: bool = False  # whether a propensity estimator gives the logits v
-    hold: Vector | None = None  # values added to the parameters from the third on, which are then differences from them
+    hold: Vector | None = None  # added to the parameters after `a`, which are then differences from `hold`
     held: tuple[int, ...] = ()  # positions of parameters that are not fitted
     pivot: float = 0.0  # logit, minus the centre, at which a change of the slope does not change the class logit
 
@@ -93,7 +93,7 @@ class RecalibratedPair:
         return found
 
     def chained(self, sums: Sums, curvature: Curvature, *, own: float = 1.0) -> Sums:
-        """Return derivatives by the parameters from derivatives by the parameters of the inner likelihood.
+        """Return derivatives by the parameters of this pair, from derivatives by those of the inner likelihood.
 
         The scaled logits are a column with coefficient 1. The derivative by ``g`` equals the derivative by this
         coefficient. The column itself depends on ``g``, which adds the gradient to the second derivative by ``g``. For

@@ -1,6 +1,6 @@
 r"""Estimates of the label frequency from scores of labelled and unlabelled rows.
 
-A score is higher for rows that are more likely to be labelled. The score :math:`g(x)` estimates the probability
+A score is higher for rows that are more likely to be labelled. Scores written as :math:`g(x)` estimate the probability
 :math:`\Pr(s=1|x)` itself. Labels are assumed to be SCAR: :math:`g(x) = c\,\Pr(y=1|x)`. The scores must be out-of-fold,
 because a classifier can reproduce the labels that it was trained on.
 
@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from scarless.numerics.arrays import Vector
 
-KERNEL_CUTOFF = 8.0  # distance in bandwidths at which a Gaussian kernel, then at 1e-14 of its height, is cut off
+KERNEL_CUTOFF = 8.0  # distance, in bandwidths, at which a Gaussian kernel is cut off; it is 1e-14 of its maximum there
 #: Grid cells per bandwidth, for DEDPUL's densities of scores. Evidence: the result agrees with the sum over all pairs
 #: of rows to 1e-3 (tests of `gaussian_density`).
 CELLS_PER_BANDWIDTH = 64
@@ -245,9 +245,9 @@ def _spread(z: Vector) -> float:
 
 
 def rolling_median(values: Vector, half: int) -> Vector:
-    """Return the median of each value and its `half` neighbours on each side, or of fewer on both sides near an end.
+    """Return the median of each value and its `half` neighbours on each side.
 
-    A monotone sequence does not change.
+    Near an end, there are fewer neighbours, the same number on both sides. A monotone sequence does not change.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 r"""Sharp bounds if the propensity is only known to be between two functions.
 
 The data identify :math:`P(x) = \Pr(s=1|x) = f(x)\,e(x)` and nothing else about the class. If
-:math:`l(x) \le e(x) \le u(x)`, the class probability lies in
+:math:`l(x) \le e(x) \le u(x)`, the class probability satisfies
 
 .. math:: f(x) \in [P(x)/u(x),\ \min(1, P(x)/l(x))],
 

@@ -253,11 +253,11 @@ def logit_interval(logit: Vector, error: Vector, z: float) -> tuple[Vector, Vect
 
 
 def centring(parts: list[Vector]) -> Matrix:
-    r"""Return the matrix `T` by which parameters for centred columns are multiplied to get those for the columns.
+    r"""Return the matrix `T` that converts parameters for centred columns into parameters for the original columns.
 
-    A part is the sum of ``w [x, 1]`` over rows for one model. Coefficients do not change; the intercept becomes the
-    logit of the average row. Without centring, columns with values far from 0, such as years, would look nearly
-    collinear.
+    A part is the sum of ``w [x, 1]`` over rows for one model. Coefficients are the same for both. With centred columns,
+    the intercept is the logit of the average row. Without centring, columns with values far from 0, such as years,
+    would look nearly collinear.
     """
     size = sum(part.size for part in parts)
     T, end = np.eye(size), 0
@@ -355,7 +355,8 @@ def added_scores(fitted: Matrix, added: Matrix, residual: Vector, ridge: Vector)
 class Interval(NamedTuple):
     """Lower and upper limit of an interval: ``low, high = interval``.
 
-    It is a confidence interval, or the smallest and the largest possible value. Both are NaN if there is no interval.
+    It is a confidence interval, or the smallest and the largest possible value. Both limits are NaN if there is no
+    interval.
 
     Examples
     --------

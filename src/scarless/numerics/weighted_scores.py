@@ -55,7 +55,7 @@ class Ratio(NamedTuple):
         return self.top / self.bottom
 
     def influence(self) -> Vector:
-        r"""Return :math:`w_i\,\partial\theta/\partial w_i`; the sum is 0, as a common factor has no effect."""
+        r"""Return :math:`w_i\,\partial\theta/\partial w_i`; the sum is 0, because scaling all weights has no effect."""
         return (self.top_rows - self.value * self.bottom_rows) / self.bottom
 
     @property
@@ -352,9 +352,9 @@ def score_interval(rows: BinnedRows, z: float) -> tuple[Vector, Vector]:
 
 
 def calibration_error(rows: BinnedRows) -> tuple[float, float]:
-    r"""Return the calibration error :math:`\sum_b \frac{n_b}{n}|\bar h_b - \bar f_b|`, and its mean by chance.
+    r"""Return the calibration error :math:`\sum_b \frac{n_b}{n}|\bar h_b - \bar f_b|`, and its expected value.
 
-    If the predictions are right, its expected value is :math:`\sum_b \frac{n_b}{n}\sqrt{2 V_b/\pi}`, because normal
+    If the predictions are right, the expected value is :math:`\sum_b \frac{n_b}{n}\sqrt{2 V_b/\pi}`, because normal
     errors have this mean absolute value.
 
     Examples

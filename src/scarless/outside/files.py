@@ -1,7 +1,7 @@
 """Atomic writing of files, errors that name their file, file locks, and the memory of this process.
 
-File locks and memory counts differ between operating systems. Their modules are not in every Python (`fcntl` and
-`resource` are missing on Windows, `msvcrt` everywhere else), so each is imported when it is needed, with a fallback.
+File locks and memory counts differ between operating systems. Windows has no modules `fcntl` and `resource`, and other
+systems have no module `msvcrt`. Each is therefore imported when it is needed, with a fallback.
 """
 
 import os
@@ -44,9 +44,9 @@ def _refuse_closed(path: Path, folder: Path) -> None:
 
 
 def _try_to_write(path: Path, above: Path) -> None:
-    """Create an empty folder where results will be written, and remove it; raise an error if this fails.
+    """Create an empty folder in the place where results will be written, and remove it; raise an error if this fails.
 
-    Permissions alone do not show whether a file system is read-only or special, such as /proc, or a name too long.
+    Permissions do not show whether a file system is read-only or special, such as /proc, or whether a name is too long.
     """
     first = (path.absolute().relative_to(above).parts or ("scarless",))[0]
     try:
@@ -59,7 +59,7 @@ def _try_to_write(path: Path, above: Path) -> None:
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Add the name of the file to errors of the operating system. Some errors lack it, such as those of a full disk.
+    """Add the name of the file to errors of the operating system that lack it, such as the error of a full disk.
 
     Examples
     --------

@@ -18,7 +18,7 @@ def late_names(
     names : mapping of str to str
         Public names, with the module of each.
     modules : iterable of str
-        Modules of the package that are also imported on first use, as its attributes.
+        Submodules of the package that are also imported on first use.
 
     Examples
     --------

@@ -24,7 +24,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def listed(words: Sequence[str], most: int | None = None) -> str:
-    """Return words joined by commas and "and"; words beyond `most` are counted.
+    """Return words joined by commas and "and"; if there are more than `most`, the rest is replaced by its number.
 
     Examples
     --------

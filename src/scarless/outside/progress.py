@@ -52,6 +52,6 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Ad
 
 
 def _in_notebook() -> bool:
-    """Return whether this is a notebook in which ``rich`` can draw. Without ``ipywidgets``, it only warns."""
+    """Return whether ``rich`` can draw in this notebook. Without ``ipywidgets``, ``rich`` only prints a warning."""
     is_notebook: bool = need("rich.console", "The progress bar", REPRODUCE).Console().is_jupyter
     return is_notebook and find_spec("ipywidgets") is not None

@@ -103,9 +103,11 @@ def first_bytes(file: TableFile) -> bytes:
     except FileNotFoundError:
         raise file.fault(f"there is no such file{_nearest(path)}.") from None
     except PermissionError:
-        raise file.fault("you may not read this file; change its permissions, or ask its owner.") from None
+        raise file.fault(
+            "you have no permission to read this file; change its permissions, or ask its owner."
+        ) from None
     except OSError as error:
-        raise file.fault(f"this file cannot be read ({error.strerror or error}).") from error
+        raise file.fault(f"this file cannot be read ({error.strerror or error}); copy it again.") from error
     if not begin:
         raise file.fault("this file is empty (0 bytes); write it again.")
     check_form(file, begin, file.compression or file.form)
@@ -122,7 +124,7 @@ def check_form(file: TableFile, begin: bytes, expected: str) -> None:
         content = f"the file seems to be {_with_article(actual)} file" if actual else "its first bytes do not match"
         suffix = _USUAL_SUFFIX.get(actual or "")
         raise file.fault(
-            f"the suffix is that of {_with_article(expected)} file, but {content}; "
+            f"the suffix means {_with_article(expected)} file, but {content}; "
             + (f"rename it to end in {suffix}." if suffix else "convert it, or write it again.")
         )
 

@@ -82,7 +82,7 @@ def read_table(
           all group thousands (1.234) stays text, with a warning;
         - empty lines are ignored;
         - a first column without a name (or "Unnamed: 0") that counts the rows, as written by pandas and R, is left out
-          with a warning. So is an empty column without a name.
+          with a warning. An empty column without a name is left out, too.
 
         Whole numbers with missing values become floats, or nullable integers if floats would lose digits; booleans with
         missing values are nullable. In Parquet and Arrow files, decimals become floats, a named index becomes a column,
@@ -109,7 +109,10 @@ def read_table(
     file = file_of_reading(path, encoding)
     begin = first_bytes(file)
     if sheet is not None and file.form != "Excel":
-        raise file.fault(f"sheet={sheet!r} (--sheet) is for Excel workbooks, and this is {file.suffix}; leave it out.")
+        raise file.fault(
+            f"sheet={sheet!r} (--sheet) is only for Excel workbooks, but the suffix of this file is {file.suffix}; "
+            "leave sheet out."
+        )
     if file.form == "text":
         names, columns = read_text(file, separator)
     elif file.form == "Excel":
@@ -134,17 +137,20 @@ def _named(file: TableFile, names: list[str], columns: list[Any]) -> tuple[list[
     if dropped:
         warn_user(
             f"{file.name} is read without {_listed('column', [place + 1 for place in sorted(dropped)])}. A column "
-            "without a name is left out if it has only row numbers or no values. To keep it, name it in the file.",
+            "without a name is left out if it has only row numbers or no values. To keep it, give it a name in the "
+            "file.",
             UserWarning,
         )
     kept = [place for place in range(len(names)) if place not in dropped]
     nameless = [place + 1 for place in kept if not names[place]]
     if nameless:
-        raise file.fault(f"the header has no name for {_listed('column', nameless)}; give every column a name.")
+        have = "has" if len(nameless) == 1 else "have"
+        raise file.fault(f"{_listed('column', nameless)} {have} no name; give every column a name.")
     names = [names[place] for place in kept]
     twice = repeated(names)
     if twice:
-        raise file.fault(f"the header has {_listed('name', twice)} more than once; give every column its own name.")
+        occur = "occurs" if len(twice) == 1 else "occur"
+        raise file.fault(f"the {_listed('column name', twice)} {occur} more than once; give every column its own name.")
     return names, [columns[place] for place in kept]
 
 
@@ -240,7 +246,7 @@ def _rows(file: TableFile, sheet: str | None, *, values: bool) -> list[tuple[Any
             if len(sheets) > 1 and values and sheet is None:
                 warn_user(
                     f"{file.name}: only the first of {len(sheets)} sheets, {sheets[0].title!r}, is read. To read "
-                    f"another sheet, use --sheet (sheet={sheets[1].title!r}).",
+                    f'another sheet, name it: --sheet "{sheets[1].title}" (in Python: sheet={sheets[1].title!r}).',
                     UserWarning,
                 )
             chosen = sheets[0] if sheet is None else _sheet_called(file, sheets, sheet)
@@ -295,7 +301,7 @@ def _has_formulas(file: TableFile) -> bool:
 
 
 def _column(values: list[Any]) -> Any:
-    """Return a column with the type of its cells in Excel; if there are several types, with the type of the texts."""
+    """Return a column with the type of its cells in Excel; cells of several types are read as if they were text."""
     pa = arrow()
     values = [None if isinstance(value, str) and value.strip() in _MISSING_CELLS else value for value in values]
     kinds = {type(value) for value in values if value is not None}

@@ -32,7 +32,7 @@ def open_bytes(file: TableFile) -> Iterator[Any]:
                     yield unpacked
     except OSError as error:
         if file.compression is None or error.errno is not None:
-            raise file.fault(f"this file cannot be read ({error.strerror or error}).") from error
+            raise file.fault(f"this file cannot be read ({error.strerror or error}); copy it again.") from error
         raise file.fault(
             f"this {file.compression} file is damaged or incomplete ({_short(error)}); copy or download it again."
         ) from error
@@ -296,7 +296,10 @@ def _body_fault(file: TableFile, head: Head, error: Exception) -> TableFileError
         fault = find_row_fault(file, head.separator, len(head.names), skip=head.n_lines)
     except UnicodeDecodeError:
         return encoding_fault(file)
-    return fault or file.fault(f"this file cannot be read as a table ({' '.join(str(error).split())[:200]}).")
+    return fault or file.fault(
+        f"this file cannot be read as a table ({' '.join(str(error).split())[:200]}); check the separator "
+        "(--separator)."
+    )
 
 
 def _no_rows(file: TableFile) -> TableFileError:
@@ -313,8 +316,8 @@ def _without_doubtful_points(file: TableFile, names: list[str], texts: list[Any]
             columns[place] = texts[place]
             warn_user(
                 f"{file.name}: column {names[place]!r} is read as text. Column {names[commas[0]]!r} has decimal "
-                f"commas, so the points in {names[place]!r} may be decimal points or may group thousands. Write them "
-                "as decimal commas, or leave them out.",
+                f"commas, so the points in {names[place]!r} may be decimal points or may group thousands. Write "
+                "decimal commas instead of decimal points, and remove points that group thousands.",
                 UserWarning,
             )
     return columns

@@ -160,7 +160,7 @@ def _write_excel(file: TableFile, names: list[str], columns: list[Any], temporar
     if n_rows >= MAX_SHEET_ROWS or len(names) > MAX_SHEET_COLUMNS:
         raise file.fault(
             f"an Excel sheet has room for {MAX_SHEET_ROWS - 1:,} rows and {MAX_SHEET_COLUMNS:,} columns, but the table "
-            f"has {n_rows:,} and {len(names):,}; write .parquet or .csv."
+            f"has {n_rows:,} rows and {len(names):,} columns; write .parquet or .csv."
         )
     header = _excel_texts(file, "header", arrow().chunked_array([names], arrow().string()))
     cells = [_excel_cells(file, name, column) for name, column in zip(names, columns, strict=True)]

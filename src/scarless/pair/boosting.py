@@ -1,8 +1,9 @@
 r"""Gradient boosting of the class logit on the observed likelihood of the labels.
 
-Each round of boosting fits a tree to the gradient :math:`\partial\ell/\partial u` of the log-likelihood with respect to
-the class logit, and to its curvature. The propensity is fixed during a round. The classes below adapt scikit-learn,
-LightGBM and XGBoost, which accept gradients in different ways.
+The trees are fitted to the gradient :math:`\partial\ell/\partial u` and the curvature of the log-likelihood with
+respect to the class logit :math:`u`. Boosting runs in stages of a few rounds each. The propensity is fixed during a
+stage and fitted again after it. The classes below adapt scikit-learn, LightGBM and XGBoost, which accept gradients in
+different ways.
 """
 
 from collections.abc import Callable
@@ -24,23 +25,23 @@ from scarless.pair.folds import Fold
 
 Gradient = Callable[[Vector], tuple[Vector, Vector]]  # logits -> gradient of the log-likelihood, and curvature
 
-#: Number of boosting rounds between two fits of the propensity, for early and for later rounds. The third value is the
-#: number of early rounds. By judgement.
+#: Number of boosting rounds of an early stage and of a later stage, and total number of rounds of the early stages. The
+#: propensity is fitted again after each stage. By judgement.
 ROUNDS_PER_EARLY_STAGE, ROUNDS_PER_LATER_STAGE, N_EARLY_ROUNDS = 5, 10, 50
 MIN_CURVATURE = 1e-6  # smallest curvature of a row, to avoid a division by 0
 
 
 class Booster(Protocol):
-    """A model that boosts logits in stages and holds its training rows."""
+    """A model of logits that is boosted in stages. It stores its training rows until `keep` is called."""
 
     importances: Vector | None
 
     def restart(self) -> None:
-        """Remove all trees, but keep the training rows."""
+        """Remove all trees, but not the training rows."""
         ...
 
     def keep(self, n_stages: int) -> None:
-        """Keep the trees of the first stages only, and release the training rows."""
+        """Remove the trees after the first `n_stages` stages, and release the training rows."""
         ...
 
     def advance(self, gradient: Gradient, rounds: int) -> None:
@@ -48,15 +49,15 @@ class Booster(Protocol):
         ...
 
     def ready(self, X: Any) -> Any:
-        """Convert rows to the form that `last` expects."""
+        """Convert rows to the form that the method `last` accepts."""
         ...
 
     def last(self, rows: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows; `rows` is a result of `ready`."""
+        """Return what the last stage adds to the logits of `rows`, which are a result of `ready`."""
         ...
 
     def logits(self, X: Any) -> Vector:
-        """Return the logits of rows, without the constant that boosting starts at."""
+        """Return the sum of all trees for each row, without the constant logit that boosting starts at."""
         ...
 
 
@@ -83,7 +84,7 @@ def max_rounds(estimator: Any) -> int:
 def rounds_of_stages(most: int) -> list[int]:
     """Return the number of rounds of each stage.
 
-    The numbers add up to `most`. If `most` is above 5, it is first rounded down to a multiple of 5.
+    If `most` is above 5, it is rounded down to a multiple of 5. The numbers of rounds add up to `most`.
 
     Examples
     --------
@@ -104,10 +105,10 @@ def rounds_of_stages(most: int) -> list[int]:
 
 
 def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[list["Booster"], list[Any]]:
-    """Return a booster for each fold, and the held-out rows of each fold in the form that `last` expects.
+    """Return a booster for each fold, and the held-out rows of each fold in the form that `Booster.last` accepts.
 
-    A table of numbers is binned once for all folds, unless the estimator is a pipeline, because its steps may use
-    labels.
+    For scikit-learn's boosting, a table of numbers is binned once for all folds. A pipeline is fitted separately in
+    each fold, because its steps may use labels.
     """
     kind = booster_kind(estimator)
     if kind is HistogramBooster and not isinstance(estimator, Pipeline):
@@ -123,7 +124,7 @@ def boosters_of(estimator: Any, X: Any, s: Vector, folds: list[Fold]) -> tuple[l
 
 
 class _Prepared:
-    """The fitted transformers of a pipeline."""
+    """The fitted transformers of a pipeline. For other estimators, rows are returned unchanged."""
 
     def __init__(self, estimator: Any, X: Any, s: Vector) -> None:
         self.steps = clone(estimator[:-1]).fit(X, s) if isinstance(estimator, Pipeline) else None
@@ -135,8 +136,7 @@ class _Prepared:
 class _Stepped:
     """Binning of numbers by quantiles. Missing values stay missing.
 
-    The bins are computed once. Otherwise every stage would bin the rows again, which takes longer than growing its
-    trees.
+    The bins are computed once, because computing them again in every stage would take longer than growing the trees.
     """
 
     def __init__(self, prepare: _Prepared, X: Any, n_bins: int) -> None:
@@ -156,8 +156,8 @@ class _Stepped:
 def _edges(column: Vector, n_bins: int) -> Vector:
     """Return the upper edges of all bins except the last.
 
-    If a column has few different values, each value has its own bin, as in scikit-learn. New values go to the nearest
-    bin.
+    A column with at most `n_bins` different values has one bin for each value, as in scikit-learn. A new value gets the
+    bin of the nearest known value.
     """
     different = np.unique(column)
     if different.size <= n_bins:
@@ -166,11 +166,11 @@ def _edges(column: Vector, n_bins: int) -> Vector:
 
 
 class _BinnedOnce(HistGradientBoostingRegressor):
-    """Scikit-learn's boosting, changed to reuse the bins of an earlier fit to the same rows and to store predictions.
+    """Scikit-learn's boosting that reuses the bins of an earlier fit to the same rows, and stores its predictions.
 
-    Binning takes longer than growing the few trees of a stage, and the predictions for the training rows are known when
-    the trees are grown. A version of scikit-learn with other internals may not call the methods below. Every stage then
-    bins and predicts again: the trees are the same, but the fit is slower.
+    This saves time: binning takes longer than growing the few trees of a stage, and scikit-learn computes predictions
+    for the training rows anyway while it grows the trees. A version of scikit-learn with other internals may not call
+    the methods below. Every stage then bins and predicts again: the trees are the same, but the fit is slower.
     """
 
     bins: Any = None  # the bin mapper and the binned rows
@@ -197,7 +197,7 @@ class _BinnedOnce(HistGradientBoostingRegressor):
         return loss
 
     def plain(self) -> tuple[HistGradientBoostingRegressor, Any, Vector | None]:
-        """Return the fit as an instance of scikit-learn's class, which can be saved, and the bins and predictions."""
+        """Return the fit as scikit-learn's own class, which can be saved; then the bins and the predictions."""
         bins, fitted = self.__dict__.pop("bins", None), self.__dict__.pop("fitted", None)
         vars(getattr(self, "_loss", self)).pop("gradient_hessian", None)
         self.__class__ = HistGradientBoostingRegressor
@@ -205,9 +205,9 @@ class _BinnedOnce(HistGradientBoostingRegressor):
 
 
 class HistogramBooster:
-    """Scikit-learn's histogram boosting: each stage is a small regression on Newton steps.
+    """Scikit-learn's histogram boosting: each stage fits a few regression trees to the Newton step of each row.
 
-    If a `binning` is given, the rows `X` are already binned.
+    If `binning` is given, the rows `X` must already be binned.
     """
 
     def __init__(self, estimator: Any, X: Any, s: Vector, binning: _Stepped | None = None) -> None:
@@ -236,17 +236,21 @@ class HistogramBooster:
 
     @staticmethod
     def binning_of(estimator: Any, X: Any, s: Vector) -> _Stepped:
-        """Return the binning of columns. It leaves them as they are if the estimator names categorical features."""
+        """Return the binning of the columns.
+
+        The binning leaves all columns unchanged if the estimator lists categorical features, or if the table is not a
+        NumPy array of numbers.
+        """
         params, prepare = final_step(estimator).get_params(deep=False), _Prepared(estimator, X, s)
         by_name = params["categorical_features"] is None or isinstance(params["categorical_features"], str)
         return _Stepped(prepare, prepare(X) if by_name else None, int(params["max_bins"]))
 
     def restart(self) -> None:
-        """Remove all trees, but keep the training rows."""
+        """Remove all trees, but not the training rows."""
         self.models, self.z = [], np.zeros(self.z.size)
 
     def keep(self, n_stages: int) -> None:
-        """Keep the trees of the first stages, merged into one model, and release the training rows."""
+        """Merge the trees of the first `n_stages` stages into one model, and release the training rows."""
         self.X, self.z, self.bins = None, np.empty(0), None
         whole, *others = self.models[:n_stages]
         for other in others:
@@ -255,7 +259,7 @@ class HistogramBooster:
         self.models = [whole.set_params(max_iter=len(whole._predictors))]
 
     def advance(self, gradient: Gradient, rounds: int) -> None:
-        """Fit the trees of one stage to Newton steps, weighted by the curvature."""
+        """Fit the trees of one stage to the Newton step of each row, weighted by the curvature."""
         slope, curvature = gradient(self.z)
         weight = np.maximum(curvature, MIN_CURVATURE)
         seed = (self.seed + len(self.models)) % 2**31
@@ -266,15 +270,15 @@ class HistogramBooster:
         self.z += model.predict(self.X) if fitted is None else fitted
 
     def ready(self, X: Any) -> Any:
-        """Convert rows to the form that `last` expects."""
+        """Convert rows to the form that the method `last` accepts."""
         return self.prepare(X)
 
     def last(self, rows: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows; `rows` is a result of `ready`."""
+        """Return what the last stage adds to the logits of `rows`, which are a result of `ready`."""
         return np.asarray(self.models[-1].predict(rows), dtype=np.float64)
 
     def logits(self, X: Any) -> Vector:
-        """Return the logits of rows."""
+        """Return the sum of all trees for each row."""
         X = self.ready(X)
         return np.asarray(sum((model.predict(X) for model in self.models), np.zeros(X.shape[0])))
 
@@ -283,7 +287,10 @@ _TREE = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")  # fields o
 
 
 def _packed(predictors: list[list[Any]]) -> tuple[list[Any], Any]:
-    """Return the fields of all trees, concatenated, and their lengths. A regression has one tree per round."""
+    """Return each field of all trees, concatenated, and the length of this field in each tree.
+
+    A regression has one tree for each round.
+    """
     trees = [tree for (tree,) in predictors]
     parts = [[getattr(tree, name) for tree in trees] for name in _TREE]
     return [np.concatenate(each) for each in parts], np.array([[len(part) for part in each] for each in parts])
@@ -296,14 +303,14 @@ def _unpacked(parts: list[Any], lengths: Any) -> list[list[Any]]:
 
 
 def _seed_of(random_state: Any) -> int:
-    """Return an integer seed. It is drawn before the folds run in threads, because threads run in random order."""
+    """Return an integer seed. Call this before folds run in threads, because the order of threads varies."""
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 class _RoundBooster:
-    """Base class for libraries that accept gradients round by round and can predict with a range of rounds."""
+    """Base class for libraries that accept gradients in each round and can predict with the trees of some rounds."""
 
     params: dict[str, Any]
     data: Any  # the training rows in the library's format
@@ -314,8 +321,8 @@ class _RoundBooster:
         self.restart()
 
     def restart(self) -> None:
-        """Remove all trees, but keep the training rows."""
-        self.ends = [0]  # number of rounds after each stage; a stage ends early if no leaf can be split
+        """Remove all trees, but not the training rows."""
+        self.ends = [0]  # total number of rounds after each stage; a stage ends early if no leaf can be split
         self.model = self._empty()
 
     def advance(self, gradient: Gradient, rounds: int) -> None:
@@ -331,19 +338,19 @@ class _RoundBooster:
         self.ends.append(self._rounds_so_far())
 
     def ready(self, X: Any) -> Any:
-        """Convert rows to the form that `last` expects."""
+        """Convert rows to the form that the method `last` accepts."""
         return self.prepare(X)
 
     def last(self, rows: Any) -> Vector:
-        """Return what the last stage adds to the logits of rows; `rows` is a result of `ready`."""
+        """Return what the last stage adds to the logits of `rows`, which are a result of `ready`."""
         return self._between(rows, self.ends[-2], self.ends[-1])
 
     def logits(self, X: Any) -> Vector:
-        """Return the logits of rows."""
+        """Return the sum of all trees for each row."""
         return self._between(self.ready(X), 0, self.ends[-1])
 
     def keep(self, n_stages: int) -> None:
-        """Use the trees of the first stages only, and release the training rows, which cannot be pickled."""
+        """Use only the trees of the first `n_stages` stages, and release the training rows, which cannot be pickled."""
         self.ends, self.data = self.ends[: n_stages + 1], None
 
     def _between(self, rows: Any, start: int, end: int) -> Vector:
@@ -373,7 +380,7 @@ def _count(rows: Any) -> int:
 
 
 class LightGBMBooster(_RoundBooster):
-    """LightGBM with its objective replaced."""
+    """LightGBM, trained on the gradients of the labels' likelihood in place of its own objective."""
 
     _RENAMED: ClassVar = {
         "n_jobs": "num_threads",
@@ -385,13 +392,13 @@ class LightGBMBooster(_RoundBooster):
 
     @property
     def importances(self) -> Vector | None:
-        """Gain of each column."""
+        """Gain of each column in the objective, by the splits on this column."""
         if not self.ends[-1]:
             return np.zeros(self.model.num_feature())
         return np.asarray(self.model.feature_importance("gain", iteration=self.ends[-1]), dtype=np.float64)
 
     def keep(self, n_stages: int) -> None:
-        """Use the trees of the first stages only, and release the training rows."""
+        """Use only the trees of the first `n_stages` stages, and release the training rows."""
         super().keep(n_stages)
         self.model.free_dataset()
 
@@ -418,7 +425,7 @@ class LightGBMBooster(_RoundBooster):
 
 
 class XGBoostBooster(_RoundBooster):
-    """XGBoost with its objective replaced."""
+    """XGBoost, trained on the gradients of the labels' likelihood in place of its own objective."""
 
     _DROPPED: ClassVar = {
         "n_estimators", "objective", "importance_type", "early_stopping_rounds", "callbacks", "eval_metric", "missing",
@@ -427,7 +434,7 @@ class XGBoostBooster(_RoundBooster):
 
     @property
     def importances(self) -> Vector | None:
-        """Gain of each column."""
+        """Gain of each column in the objective, by the splits on this column."""
         gain = self.model[: self.ends[-1]].get_score(importance_type="gain") if self.ends[-1] else {}
         names = self.model.feature_names or [f"f{j}" for j in range(self.model.num_features())]
         return np.array([gain.get(name, 0.0) for name in names])

@@ -17,7 +17,7 @@ from scarless.numerics.objectives import Curvature, PairObjective, Sums
 from scarless.numerics.recalibrated import RecalibratedPair
 from scarless.pair.solving import ChangeOfUnits
 
-#: Standard error that is used in place of 0, to avoid a division by 0. By judgement.
+#: Smallest standard error of a known value in computations, to avoid a division by 0. By judgement.
 SE_OF_EXACT_VALUE = 1e-5
 
 
@@ -34,7 +34,7 @@ class KnownShare:
         raise NotImplementedError
 
     def log_density(self, values: Vector) -> Vector:
-        """Return the normal log-density of some values, up to a constant."""
+        """Return the log-density of values under a normal distribution around the known value, up to a constant."""
         return np.asarray(-0.5 * ((values - self.value) / max(self.se, SE_OF_EXACT_VALUE)) ** 2)
 
     def nearby_values(self) -> Vector:
@@ -51,10 +51,10 @@ class ClassPrior(KnownShare):
     value : float
         The class prior, between 0 and 1.
     se : float, default=0.0
-        Its standard error. With 0, the fit has exactly this class prior.
+        Standard error of the class prior. With 0, the fit has exactly this class prior.
     where : dict, optional
-        The rows whose class prior is known: a dict of columns of `X`, by name or position, and the value of each column
-        in these rows. By default, all rows.
+        The rows whose class prior is known: a dict from columns of `X`, by name or position, to the value that each
+        column has in these rows. All rows by default.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class ClassPrior(KnownShare):
         if self.where is not None and not (isinstance(self.where, dict) and self.where):
             raise ValueError(
                 f"ClassPrior's where must be a dict of columns and their values, such as {{'region': 2}} for the rows "
-                f"with region 2; got {self.where!r}."
+                f"with region 2; got {self.where!r}. For the class prior of all rows, leave where out."
             )
 
     @property
@@ -85,16 +85,16 @@ class ClassPrior(KnownShare):
 
 @dataclass(frozen=True)
 class LabelFrequency(KnownShare):
-    r"""A label frequency (sensitivity) :math:`\Pr(s_k=1|y=1)` of one look that is known from another source.
+    r"""The label frequency (sensitivity) :math:`\Pr(s_k=1|y=1)` of one look, known from another source.
 
     Parameters
     ----------
     value : float
         The label frequency, between 0 and 1.
     se : float, default=0.0
-        Its standard error. With 0, the fit has exactly this label frequency.
+        Standard error of the label frequency. With 0, the fit has exactly this label frequency.
     look : int, default=0
-        Index of the look.
+        Index of the look, counted from 0.
     """
 
     share: ClassVar[str] = "label_frequency"
@@ -115,16 +115,16 @@ class LabelFrequency(KnownShare):
 
 @dataclass(frozen=True)
 class PseudoObservations:
-    """Pseudo-observations: invented positives, half of them labelled, that keep the label frequency away from 0 and 1.
+    """Invented positives, half of them labelled, that keep the label frequency away from 0 and 1.
 
     If the labels say little about the label frequency, the likelihood is often highest at a label frequency of 0 or 1.
-    A few pseudo-observations at the mean of the propensity attributes prevent that, like Laplace's rule of succession
-    for a share.
+    A few pseudo-observations at the mean of the propensity attributes prevent that. Laplace's rule of succession does
+    the same for a share.
 
     Parameters
     ----------
     weight : float
-        Number of pseudo-observations; 0 for none.
+        Number of pseudo-observations, labelled and unlabelled together; 0 for none.
     """
 
     weight: float
@@ -141,7 +141,9 @@ class Known(NamedTuple):
 
 
 def check_known(known: Any, *, pseudo_weight: float = 0.0) -> Known:
-    """Check the parameter `known`; `pseudo_weight` is the default number of pseudo-observations.
+    """Check the parameter `known` and return its contents.
+
+    `pseudo_weight` is the number of pseudo-observations if `known` does not contain it.
 
     Examples
     --------
@@ -188,8 +190,8 @@ class _ShareSums(NamedTuple):
 class Constraint:
     r"""Penalty :math:`(g - g_0)^2 / 2\sigma^2` that constrains a share :math:`g` to a known value :math:`g_0`.
 
-    Newton's method stalls if :math:`\sigma` is small. `scarless.pair.fit` then uses a larger :math:`\sigma`, and moves
-    the target :math:`g_0` until the share has the known value (the method of multipliers).
+    Newton's method stalls if :math:`\sigma` is small. `scarless.pair.fit` then uses a larger :math:`\sigma`, and a
+    target instead of :math:`g_0`. It moves the target until the share has the known value (the method of multipliers).
     """
 
     engine: Engine
@@ -214,7 +216,10 @@ class Constraint:
         return Share(value, gradient, (sums.above_hessian - value * sums.below_hessian - mixed - mixed.T) / below)
 
     def sums(self, beta: Vector, curvature: Curvature = Curvature.OBSERVED) -> Sums:
-        """Return value, gradient and curvature; the expected curvature omits second derivatives of the share."""
+        """Return value, gradient and curvature of the penalty.
+
+        The expected curvature omits the second derivatives of the share.
+        """
         exact = curvature is Curvature.OBSERVED
         share, variance = self.share(beta, hessian=exact), self.variance + self.widened
         away = (share.value - self.target) / variance
@@ -223,7 +228,7 @@ class Constraint:
         return Sums(value, away * share.gradient, matrix + away * share.hessian if exact else matrix)
 
     def product(self, beta: Vector, direction: Vector) -> Vector:
-        """Return the expected curvature times a direction."""
+        """Return the product of the expected curvature and a direction."""
         gradient = self.share(beta, hessian=False).gradient
         return gradient * float(gradient @ direction) / (self.variance + self.widened)
 
@@ -251,7 +256,7 @@ class Constraint:
 
 
 def in_group(X: Any, rows: Rows, name: str, columns: tuple[int, ...], values: tuple[float, ...]) -> dict[str, Any]:
-    """Return a row value that is 1 for the rows of a group and 0 for all others."""
+    """Return a row value that is 1 for rows that have the given values in the given columns, and 0 for other rows."""
     belongs = np.ones(X.shape[0], dtype=bool)
     for column, value in zip(columns, values, strict=True):
         seen = X[:, [column]]
@@ -305,8 +310,8 @@ def _share_sums(
 class Labelling(BaseEstimator):
     r"""Assumptions about the labelling, in addition to the propensity attributes.
 
-    Pass an object of this class as the `labelling` of an estimator. A grid search can set its parameters, for example
-    ``labelling__bounds``.
+    Pass an object of this class as the parameter `labelling` of an estimator. A grid search can set the parameters of
+    this object, for example ``labelling__bounds``.
 
     Parameters
     ----------
@@ -321,17 +326,18 @@ class Labelling(BaseEstimator):
         Lowest and highest possible propensity, for example (0.2, 1) if every positive is labelled with a probability
         of at least 0.2.
     shared : bool, default=True
-        Whether all looks share one propensity model. With False, each look, such as an annotator, has its own
-        coefficients.
+        Whether all looks share one propensity model. With False, each look has its own coefficients, for example if
+        each look is a different annotator.
     false_positive_rate : float, sequence or "estimate", default=0.0
-        Probability that a look labels a negative row: one number, or one for each look. "estimate" needs several looks,
-        or audits of labelled rows.
+        Probability that a look labels a negative row: one number for all looks, or one for each look. "estimate"
+        requires several looks, or audits of labelled rows.
     audit_labels : {"keep", "drop", "undo"}, default="keep"
-        How labels of audited rows are used. "keep": the labels do not depend on the audits, and are used as they are.
-        Choose "drop" or "undo" if the findings of audits were entered as labels. "drop": rows were audited whether or
-        not they had a label, so only their class is used. "undo": only unlabelled rows were audited, so audited rows
-        count as unlabelled. The wrong choice biases the class prior; see "Adding information" in the user guide.
-        The fit warns if the rows contradict the choice.
+        How labels of audited rows are used. "keep" uses these labels unchanged. It is right if the labels do not depend
+        on the audits. If the findings of audits were entered as labels, choose "drop" or "undo". "drop" ignores the
+        labels of audited rows and uses only their class. It is right if rows were audited whether or not they had a
+        label. "undo" treats audited rows as unlabelled. It is right if only unlabelled rows were audited. The wrong
+        choice biases the class prior; see "Adding information" in the user guide. The fit warns if the rows contradict
+        the choice.
 
     Examples
     --------
@@ -360,12 +366,12 @@ class Labelling(BaseEstimator):
 
 
 def labelling_of(model: Any) -> Labelling:
-    """Return the `labelling` of a model, or the defaults if it has none."""
+    """Return the parameter `labelling` of a model, or a default `Labelling` if the model has none."""
     return check_labelling(getattr(model, "labelling", None))
 
 
 def check_labelling(labelling: Any) -> Labelling:
-    """Check the parameter `labelling`, and replace None by the defaults."""
+    """Check the parameter `labelling` and return it; for None, return a default `Labelling`."""
     if labelling is None:
         return Labelling()
     if not isinstance(labelling, Labelling):

@@ -1,8 +1,8 @@
-"""Cross-fitted classifiers: the class probability of each row comes from models that were trained without its fold.
+"""Cross-fitted classifiers: the class probability of each row comes from a model that was not trained on this row.
 
-A flexible classifier reproduces the labels that it was trained on. Expectation maximisation (EM) would then conclude
-that every positive is labelled, and would stay at its start. This does not happen if the propensity is fitted to
-out-of-fold probabilities.
+A flexible classifier reproduces the labels that it was trained on. With such a classifier, expectation maximisation
+(EM) would conclude that every positive is labelled, and would not move away from its start. This does not happen if
+the propensity is fitted to out-of-fold probabilities.
 """
 
 from collections.abc import Callable
@@ -32,13 +32,13 @@ from scarless.pair.solving import PenalisedProblem, Pull
 
 ProgressText = Callable[[str], None]
 
-_START_ROUNDS = 20  # boosting rounds of the first classifier, from which the first propensity is fitted
+_START_ROUNDS = 20  # boosting rounds of the first classifier, whose probabilities give the first propensity
 _MIN_IMPROVEMENT = 1e-5  # smallest gain in held-out log-likelihood per row that counts as an improvement
 _MIN_PROBABILITY = 1e-6  # probabilities closer to 0 or 1 are clipped before their logits are computed
 
 
 class Propensity(Protocol):
-    """A propensity model that is updated during a cross-fit. `v` contains the propensity logit of each training row."""
+    """A propensity model that is updated during a cross-fit. `v` are the propensity logits of the training rows."""
 
     v: Vector
 
@@ -52,25 +52,26 @@ class Propensity(Protocol):
 
 
 class FixedPropensity:
-    """A propensity that is known."""
+    """A known propensity, which a cross-fit does not update."""
 
     def __init__(self, e: Vector) -> None:
         with np.errstate(divide="ignore"):
             self.v = np.asarray(logit(e))
 
     def start(self, f: Vector) -> None:
-        """Do nothing."""
+        """Do nothing: the propensity is known."""
 
     def update(self, u: Vector) -> None:
-        """Do nothing."""
+        """Do nothing: the propensity is known."""
 
 
 class LogisticPropensity:
-    """Logistic propensities of all looks, and false positive rates, given the class logits.
+    """Logistic propensities of all looks, and false positive rates, fitted with given class logits.
 
-    The table of the problem has the columns of the propensities; its class model is not used. With `held`, the
-    propensity stays at the paper's start. Set it if the propensity uses all columns of the classifier. The classifier
-    is nearly constant in early stages, so an updated propensity would explain the labels in place of the classifier.
+    The table of `problem` contains the columns of the propensities. The class model of `problem` is not used. With
+    `held`, the propensity is not updated after its start. Set `held` if the propensity uses all columns of the
+    classifier: the classifier is nearly constant in early stages, so an updated propensity would explain the labels in
+    its place.
     """
 
     def __init__(self, problem: PairProblem, *, held: bool = False) -> None:
@@ -80,7 +81,7 @@ class LogisticPropensity:
 
     @cached_property
     def _pair(self) -> RecalibratedPair:
-        """The likelihood of several looks, with the slope and the shift of the class logits fixed."""
+        """The likelihood of all observations, with the slope and the shift of the class logits fixed."""
         objective = self.problem.objective
         scales = standard_scales(self.problem.engine, objective, self.problem.weight)
         return RecalibratedPair.of(objective, 0.0, *scales, held=(SLOPE, SHIFT))
@@ -88,7 +89,8 @@ class LogisticPropensity:
     def start(self, f: Vector) -> None:
         """Fit the propensity to the labels, with unlabelled rows weighted by their class probability.
 
-        Several looks count as one, with the label "any label was found". The class of audited rows is known.
+        Several looks count as one look, which labels a row if any of them did. The weight of an audited row is its
+        class, 1 or 0.
         """
         problem, n_f = self.problem, self.problem.f.n_parameters
         if problem.has_extra_information:
@@ -133,7 +135,7 @@ class LogisticPropensity:
 
 
 def block_look_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
-    """Return the logits of the propensities, one column for each kind of look, then those of false positive rates."""
+    """Return the propensity logits, one column for each kind of look, then the logits of false positive rates."""
     kinds, columns = objective.n_kinds, objective.logit_values(X, beta)[1:]
     estimated, given = iter(columns[kinds:]), objective.false_positives  # in the order of the looks
     if given is not None and not isinstance(given, str):
@@ -143,7 +145,7 @@ def block_look_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector
 
 
 class LearnedPropensity:
-    """A propensity model that the user passed. It is cross-fitted too."""
+    """The user's propensity model, which is cross-fitted like the classifier."""
 
     def __init__(self, learners: list[Learner], X: Any, s: Vector, w: Vector, folds: list[Fold]) -> None:
         self.learners, self.X, self.s, self.w, self.folds = learners, X, s, w, folds
@@ -154,7 +156,7 @@ class LearnedPropensity:
         self._fit(np.where(self.s == 1, 1.0, f))
 
     def update(self, u: Vector) -> None:
-        """Take one step of EM."""
+        """Fit the propensity to the labels, with rows weighted by their posterior: one step of EM."""
         self._fit(posterior(np.asarray(expit(u)), np.asarray(expit(self.v)), self.s))
 
     def forget(self) -> None:
@@ -174,7 +176,7 @@ class LearnedPropensity:
 
 
 def out_of_fold_values(pieces: list[Vector], folds: list[Fold], n_rows: int) -> Vector:
-    """Return one value for each row, from the values of the held-out rows of each fold.
+    """Combine the values of the held-out rows of each fold into one value for each row.
 
     A row that several folds hold out gets the mean of its values. A row that no fold holds out gets the mean over all
     other rows.
@@ -188,12 +190,15 @@ def out_of_fold_values(pieces: list[Vector], folds: list[Fold], n_rows: int) -> 
 
 
 def logit_of(p: Vector) -> Vector:
-    """Return logits of probabilities that may be 0 or 1."""
+    """Return logits of probabilities. Probabilities near 0 and 1 are clipped, so that all logits are finite."""
     return np.asarray(logit(np.clip(p, _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)))
 
 
 class Evidence(Protocol):
-    """Observations of the training rows. All methods return one value for each row."""
+    """Observations of the training rows: labels, and looks and audits if there are any.
+
+    Each number that a method returns belongs to one row.
+    """
 
     @property
     def s(self) -> Vector:
@@ -207,7 +212,7 @@ class Evidence(Protocol):
     def first_targets(self, w: Vector) -> tuple[Vector, Vector]:
         """Return targets and weights of the first classifier, which separates labelled from unlabelled rows.
 
-        Both targets have the same total weight.
+        The rows with target 1 and the rows with target 0 have the same total weight.
         """
         ...
 
@@ -220,14 +225,14 @@ class Evidence(Protocol):
         ...
 
     def gradient(self, u: Vector, v: Any, w: Vector) -> tuple[Vector, Vector]:
-        """Return the weighted derivative of the log-likelihood with respect to the class logit, and the curvature.
+        """Return the derivative of the log-likelihood with respect to the class logit, and a curvature; both weighted.
 
-        The curvature is that of the complete-data log-likelihood, in which the class is known.
+        The curvature is that of the complete-data log-likelihood, which assumes that the class is known.
         """
         ...
 
     def label_probability(self, v: Any) -> Vector:
-        """Return the probability that a positive row has a label."""
+        """Return the probability that the row has any label if it is positive."""
         ...
 
 
@@ -273,7 +278,7 @@ class SeveralLooks(NamedTuple):
     labels: Matrix  # number of labels of each kind of look
     looks: Matrix  # number of looks of each kind
     audit: Vector  # 1 or 0; -1 for rows that were not audited
-    bounds: tuple[float, float] | None = None  # of all propensities
+    bounds: tuple[float, float] | None = None  # lowest and highest propensity
 
     def of(self, rows: Any) -> "SeveralLooks":
         """Return the observations of some rows."""
@@ -304,7 +309,7 @@ class SeveralLooks(NamedTuple):
         return w * (terms.q * terms.not_f - terms.not_q * terms.f), w * terms.f * terms.not_f
 
     def label_probability(self, v: Any) -> Vector:
-        """Return the probability that a positive row has a label at any of its looks."""
+        """Return the probability that the row has a label at any of its looks if it is positive."""
         return detected(self.terms(np.zeros(len(v)), v))[0]
 
 
@@ -323,7 +328,7 @@ def _balanced(targets: Vector, w: Vector) -> Vector:
 
 
 class FoldModel(Protocol):
-    """A classifier that was trained without one fold."""
+    """A classifier that was trained on the training rows of one fold."""
 
     def logits(self, X: Any) -> Vector:
         """Return the class logits of rows."""
@@ -331,9 +336,9 @@ class FoldModel(Protocol):
 
 
 class CrossFit(NamedTuple):
-    """Out-of-fold class logits of the training rows, and the models of the folds."""
+    """Result of a cross-fit: out-of-fold logits of the training rows, and the models of the folds."""
 
-    u: Vector
+    u: Vector  # class logits
     v: Vector  # logits of the propensity
     weight: Vector  # row weights; 0 for rows that no fold holds out
     models: list[FoldModel]
@@ -349,7 +354,7 @@ class CrossFit(NamedTuple):
 
 
 class Boosted(NamedTuple):
-    """A booster, and the constant that its logits start at."""
+    """The booster of one fold, and the constant logit that it starts at."""
 
     booster: Booster
     base: float
@@ -381,10 +386,11 @@ def boost(
     n_jobs: int | None,
     progress: ProgressText,
 ) -> CrossFit:
-    """Boost the class logits in all folds together, and refit the propensity after every stage.
+    """Boost the class logits in all folds, stage by stage, and fit the propensity again after every stage.
 
-    `prepared` contains the booster and the held-out rows of each fold. Boosting ends after `most` rounds, or if the
-    held-out likelihood has not improved for `patience` rounds. The models of the best stage are kept.
+    `prepared` contains the boosters of the folds, and the held-out rows of each fold. Boosting ends after `most`
+    rounds, or if the held-out likelihood has not improved for `patience` rounds. The models of the best stage are
+    returned.
     """
     boosters, tests = prepared
     base = _start_propensity(boosters, tests, evidence, w, folds, propensity, n_jobs)
@@ -426,8 +432,8 @@ def alternate(
 ) -> CrossFit:
     """Run expectation maximisation with out-of-fold posteriors.
 
-    A step does not always improve the likelihood. The iteration ends if the held-out log-likelihood per row has risen
-    by less than `tol` over `window` steps. The models of the best step are kept.
+    The iteration ends if the held-out log-likelihood per row has risen by less than `tol` over the last `window` steps.
+    A step may lower this likelihood, so the models of the best step are returned.
     """
     parts, held = [(take_rows(X, train), take_rows(X, test)) for train, test in folds], held_out(w, folds)
 
@@ -482,7 +488,10 @@ def _start_propensity(
     propensity: Propensity,
     n_jobs: int | None,
 ) -> float:
-    """Fit the first propensity as in the paper; return the logit of the class prior that it implies."""
+    """Fit the first propensity as in the paper, and return the logit of the class prior.
+
+    The class prior is the labelled share divided by the label frequency, within limits.
+    """
     share = float(w @ evidence.s) / float(w.sum())
     targets, balanced = evidence.first_targets(w)
     u = np.zeros(w.size)
@@ -506,7 +515,7 @@ def _advance(
     u: Vector,
     n_jobs: Any,
 ) -> Vector:
-    """Grow one stage in every fold; return the out-of-fold logits."""
+    """Grow the trees of one stage in every fold, and return the out-of-fold logits `u` after this stage."""
     n_threads = threads_for_folds(u.size, len(folds), n_jobs)
 
     def grow(booster: Booster, gradient: Any, test: Any) -> Vector:
@@ -529,11 +538,11 @@ def _fit_and_predict(learner: Learner, part: tuple[Any, Any], targets: Vector, w
 
 
 def _observed(base: float, v: Any, evidence: Evidence, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
-    """Return the gradient of the observed log-likelihood in the class logit, with the complete-data curvature.
+    """Return a function that computes the gradient of the observed log-likelihood, and the complete-data curvature.
 
-    The observed information is smaller than this curvature, above all for rows with low propensities. Steps based on
-    the observed information would be longer, and would memorise single labels of these rows. The held-out likelihood
-    would not show this, because rows with high propensities dominate it.
+    The curvature of the observed log-likelihood is smaller, above all for rows with low propensities. Steps based on it
+    would be longer, and would memorise single labels of these rows. The held-out likelihood would not show this,
+    because rows with high propensities dominate it.
     """
 
     def gradient(z: Vector) -> tuple[Vector, Vector]:
@@ -543,7 +552,7 @@ def _observed(base: float, v: Any, evidence: Evidence, w: Vector) -> Callable[[V
 
 
 def _logistic(t: Vector, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
-    """Return the gradient of a plain logistic log-likelihood."""
+    """Return a function that computes the gradient and the curvature of a logistic log-likelihood."""
 
     def gradient(z: Vector) -> tuple[Vector, Vector]:
         p = np.asarray(expit(z))

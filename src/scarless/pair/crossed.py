@@ -1,9 +1,10 @@
 r"""Cross-fit and recalibration of the user's classifier.
 
-The class logit is :math:`m + a + b (u + g'z - m)`, with the out-of-fold logit `u` and the propensity attributes `z`
-that the classifier uses too. The term :math:`g'z` is called the tilt. In simulations with boosting on 4,000 rows (10
-runs each), the tilt reduced the error of the class prior from .025 to .021 with two looks, and from .021 to .014 with
-200 audits.
+The class logit is :math:`m + a + b (u + g'z - m)`. Here `u` is the out-of-fold logit, `z` are the propensity attributes
+that the classifier also uses, and `m`, `a` and `b` are the centre, the shift and the slope of the recalibration. The
+term :math:`g'z` is called the tilt. In simulations with boosting on 4,000 rows (10 runs with two looks, 10 with 200
+audits), the tilt reduced the error of the class prior from .025 to .021 with two looks, and from .021 to .014 with
+audits.
 """
 
 from dataclasses import dataclass, replace
@@ -54,11 +55,11 @@ from scarless.pair.recalibrated import (
 )
 
 NO_COLUMNS = np.arange(0)
-# A fit warns about memorised labels if the held-out log-likelihood per row drops by more than the first number and the
-# mean propensity rises by more than the second.
+# A fit warns about memorised labels if, after its best step, the held-out log-likelihood per row drops by more than the
+# first number and the mean propensity rises by more than the second.
 _COLLAPSE_LIKELIHOOD_DROP, _COLLAPSE_PROPENSITY_RISE = 1e-3, 0.05
 SLOPE_C = 100.0  # a weak penalty that keeps the slope finite if the labels are separable
-_MIN_SLOPE_FOR_TILT = 0.1  # with a smaller slope, out-of-fold logits say too little about the class for a tilt
+_MIN_SLOPE_FOR_TILT = 0.1  # there is no tilt with a smaller slope: out-of-fold logits then say little about the class
 _PATIENCE_ROUNDS = 25  # boosting ends after this many rounds without a better held-out likelihood
 
 
@@ -73,25 +74,25 @@ class CrossOptions:
     max_iter: int
     n_jobs: int | None
     window: int = 10  # EM ends if this many steps together gain less than `tol`
-    follow: float = 0.0  # slope of the propensity's logit in the class logit, if no attributes were named
-    known: tuple[KnownShare, ...] = ()  # known values for all rows
+    follow: float = 0.0  # slope of the propensity's logit in the class logit, if no propensity attributes were named
+    known: tuple[KnownShare, ...] = ()  # known values that refer to all rows
 
 
 @dataclass(frozen=True)
 class Crossed:
-    """A cross-fitted, recalibrated classifier with its propensities. It does not store the training table.
+    """A cross-fitted, recalibrated classifier and its propensities, without the training table.
 
-    `objective` is the likelihood for the table that the method `table` returns.
+    `objective` is the likelihood of rows in the form that the method `table` returns.
     """
 
     fit: CrossFit
-    learned: LearnedPropensity | None  # the propensity, if the user passed a model for it
+    learned: LearnedPropensity | None  # the propensity, if the user passed a propensity model
     recalibration: Recalibration
     f_columns: Columns
     e_columns: Columns  # columns of the propensities
     objective: PairObjective
     parameters: Vector
-    following_grid: ClassPriorGrid | None = None  # grid of a propensity that follows the class logit, for intervals
+    following_grid: ClassPriorGrid | None = None  # for intervals: the grid if the propensity follows the class logit
     tilt: Vector | None = None  # coefficients of `e_columns` in the class logit, then a constant; see `_tilt`
 
     @property
@@ -103,7 +104,7 @@ class Crossed:
     def table(self, X: Any) -> Matrix:
         """Return the table that the likelihood reads: the class logit before recalibration, then propensity columns.
 
-        If the user passed a propensity model, the table has its logit instead of the propensity columns.
+        If the user passed a propensity model, its logit replaces the propensity columns.
         """
         u = self.plain_logits(X)
         if self.learned is not None:
@@ -111,7 +112,7 @@ class Crossed:
         return np.column_stack([u, dense(numeric_columns(X, self.e_columns))])
 
     def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
-        """Return the class logits of a table, with their recalibration."""
+        """Return the class logits before recalibration, from a result of `table`, and their recalibration."""
         return [(table[:, 0], self.recalibration)]
 
     def held_out(self) -> Vector:
@@ -138,8 +139,8 @@ def cross_fit(
     """Fit a classifier in folds, together with propensities, and recalibrate both.
 
     `problem` contains the observations of the training rows. Its likelihood and constraints refer to the columns of
-    ``training.X``; its class model and its own table are not used. With one label for each row, the user's
-    `propensity_model` can replace the logistic propensity.
+    ``training.X``. The class model and the table of `problem` are not used. With one label for each row,
+    `propensity_model` can be a model of the user that replaces the logistic propensity.
     """
     X, e_columns = training.X, columns_of_propensities(problem.objective)
     sees_all = not problem.has_extra_information and bool(np.isin(f_columns, e_columns).all())
@@ -157,7 +158,7 @@ def cross_fit(
         propensity = LogisticPropensity(scored, held=sees_all)
     evidence, f_table = evidence_of(scored), take_columns(X, f_columns)
     fit = fit_classifier(classifier, f_table, evidence, training.weight, folds, propensity, options, progress)
-    propensity.v = fit.v  # the best step may not be the last one
+    propensity.v = fit.v  # go back to the best step, which may not be the last one
     propensity.update(fit.u)
     if isinstance(propensity, LearnedPropensity):
         fit = fit._replace(v=propensity.v)
@@ -189,10 +190,11 @@ def one_label_problem(training: Training, e_columns: Columns, options: CrossOpti
 
 
 def problem_on_table(crossed: Crossed, training: Training, problem: PairProblem) -> tuple[PairProblem, Vector]:
-    """Return the problem on the cross-fit's table of the training rows, and the fitted parameters.
+    """Return the problem on the table of the training rows (see `Crossed.table`), and the fitted parameters.
 
-    The problem is used for checks and for the delta method. Its class model also has the columns of the tilt, with
-    coefficients of 0, so that intervals include the uncertainty of the tilt.
+    The problem is used for checks and for the delta method. Its class model also uses the columns of the tilt. Their
+    coefficients are 0, because the logit contains the tilt already, but intervals then include the uncertainty of the
+    tilt.
     """
     shared = np.isin(crossed.e_columns, crossed.f_columns) & (crossed.tilt is not None)
     seen = dense(numeric_columns(training.X, crossed.e_columns))
@@ -204,12 +206,12 @@ def problem_on_table(crossed: Crossed, training: Training, problem: PairProblem)
 
 
 def _logit_and(shared: Any) -> Design:
-    """Return the design of a class model that uses the logit in the first column and some of the columns after it."""
+    """Return the design of a class model of the logit, in column 0, and of the later columns marked in `shared`."""
     return Design.of(np.append(0, 1 + np.flatnonzero(shared)).astype(np.intp))
 
 
 def out_of_fold_problem(training: Training, problem: PairProblem, columns: Columns, folds: list[Fold]) -> PairProblem:
-    """Return the problem on a table of some columns, with weight 0 for rows that no fold holds out."""
+    """Return the problem on a table of the given columns, with weight 0 for rows that no fold holds out."""
     rows = row_values(problem) | {"w": held_out(training.weight, folds)}
     engine = engine_of(numeric_columns(training.X, columns), **rows)
     return on_rows(problem, engine, moved_to_logits(problem.objective, columns, 0))
@@ -222,23 +224,23 @@ def on_rows(problem: PairProblem, engine: Engine, objective: PairObjective) -> P
 
 
 def with_values(problem: PairProblem, **values: Vector) -> PairProblem:
-    """Return the problem with further row values."""
+    """Return the problem with additional row values."""
     return problem._replace(engine=attach(problem.engine, **values))
 
 
 def row_values(problem: PairProblem) -> dict[str, Any]:
-    """Return the observations of each row, and the indicators of groups with constraints."""
+    """Return the observations of each row, and whether each row belongs to the group of each constraint."""
     groups = {constraint.group for constraint in problem.constraints if constraint.group is not None}
     return {name: in_memory(problem.engine, name) for name in ("s", *problem.objective.observed, *sorted(groups))}
 
 
 def _tilt(problem: PairProblem, others: Vector, u: Vector, shared: Any) -> Vector:
-    """Return the coefficients of propensity attributes that correct the class logit, then a constant.
+    """Return the tilt: coefficients of propensity attributes that correct the class logit, then a constant.
 
     The first classifier of EM separates labelled from unlabelled rows, so it attributes effects of the labelling to the
-    class. Out-of-fold logits are also noisy. If the errors of the logits depend on propensity attributes, they bias the
-    propensity. A logistic class model of the logit and these attributes, fitted together with the propensities,
-    corrects the errors.
+    class. Out-of-fold logits are also noisy. If the errors of the logits depend on propensity attributes, the errors
+    bias the propensity. To correct them, a logistic class model of the logit and the propensity attributes is fitted
+    together with the propensities.
     """
     Z, rows = problem.engine.collect(_attributes), row_values(problem) | {"w": in_memory(problem.engine, "w")}
     shift, unit = standard_scales(engine_of(Z, **rows), problem.objective, problem.weight)
@@ -274,7 +276,7 @@ class CrossedKnown:
 
     fit: CrossFit
     slope: float
-    level: float  # intercept of the recalibrated logits
+    level: float  # intercept of the recalibration
 
     def __call__(self, u: Vector) -> Vector:
         """Return the recalibrated logits."""
@@ -298,7 +300,7 @@ def cross_fit_known(
 
 
 def numeric_columns(X: Any, columns: Columns) -> Any:
-    """Return some columns as numbers; raise an error if they contain NaN or infinite values."""
+    """Return the given columns as numbers; raise an error if they contain NaN or infinite values."""
     if not columns.size:
         return np.empty((X.shape[0], 0))
     numbers = check_numeric(take_columns(X, columns))
@@ -316,7 +318,7 @@ def fit_classifier(
     options: CrossOptions,
     progress: ProgressText,
 ) -> CrossFit:
-    """Fit a classifier in folds: by boosting if its library supports that, otherwise by expectation maximisation."""
+    """Fit a classifier in folds: by `boost` if `booster_kind` supports it, otherwise by expectation maximisation."""
     if classifier is not None and booster_kind(classifier) is not None:
         boosters = boosters_of(classifier, X, evidence.s, folds)
         most, n_jobs = max_rounds(classifier), options.n_jobs
@@ -348,7 +350,7 @@ def fit_classifier(
 
 
 def model_of(model: Any) -> Any:
-    """Return the booster or estimator of one fold, as users see it."""
+    """Return the booster or estimator of one fold, as listed in the attribute `estimators_`."""
     return model.booster if isinstance(model, Boosted) else model.learner.model
 
 
@@ -380,7 +382,7 @@ def warn_unless_converged_in_folds(fit: CrossFit, name: str, *, max_iter: int) -
         rise = max(fit.log_likelihood[-2:]) - fit.log_likelihood[-2] if len(fit.log_likelihood) > 1 else np.nan
         warn_user(
             f"{name} (cross-fitted EM) did not converge in max_iter={max_iter} iterations: the last iteration "
-            f"gained {rise:.1e} in held-out log-likelihood per row. Raise max_iter or tol.",
+            f"gained {rise:.1e} in held-out log-likelihood per row. Raise max_iter. If it is large already, raise tol.",
             ConvergenceWarning,
         )
 
@@ -391,7 +393,7 @@ def is_boosted(fit: CrossFit) -> bool:
 
 
 def counted(training: Training) -> Training:
-    """Return the rows without those of weight 0, which must not influence the folds."""
+    """Return the rows with a positive weight. Other rows must not influence the folds."""
     X, s, w = training
     rows = np.flatnonzero(w)
     return training if rows.size == w.size else Training(take_rows(X, rows), s[rows], w[rows])

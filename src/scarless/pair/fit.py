@@ -15,34 +15,33 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.solving import PenalisedProblem
 
 MAX_MULTIPLIER_ROUNDS = 50  # iterations of the method of multipliers; 3 to 10 are usual
-#: Smallest variance that a fit uses for a constraint, relative to the sampling variance of a share in the same number
-#: of rows. Newton's method stalls if the variance is smaller. The method of multipliers corrects for the larger
-#: variance. By judgement.
+#: Smallest variance of a constraint in a fit, as a multiple of the sampling variance of a share of all rows. Newton's
+#: method stalls if the variance is smaller. The method of multipliers corrects for the larger variance. By judgement.
 MIN_CONSTRAINT_VARIANCE = 0.05
 CONSTRAINT_TOLERANCE = 1e-7  # largest distance of a share from its known value
-GAIN_WITH_CONSTRAINTS = 1e-15  # tolerance per row with exact constraints: a larger one leaves visible errors in shares
+GAIN_WITH_CONSTRAINTS = 1e-15  # tolerance per row with exact constraints; with a larger one, shares have visible errors
 ROUGH_GAIN = 1e-5  # tolerance per row of fits that are only compared with each other
-LARGEST_LAST_GAIN = 1e-9  # relative gain above which the last Newton step is left out
+LARGEST_LAST_GAIN = 1e-9  # the extra Newton step after the fit is left out if its relative gain is larger
 
 
 class FitOptions(NamedTuple):
     """Options of the solver."""
 
-    tol: float  # the solver stops if the predicted gain per unit of row weight is smaller
+    tol: float  # the solver stops if the next step would gain less than this per unit of row weight
     max_iter: int = 200
     damp_indefinite: bool = False  # saves iterations if penalties are weak, but may end at another optimum
     progress: Callable[[Trace], None] | None = None
 
 
 class PairFit(NamedTuple):
-    """The fitted parameters of all models, with the solver's result."""
+    """The fitted parameters of all models, and the solver's result."""
 
     f: Vector
     e: Vector  # parameters of each propensity model, then false positive rates
     solution: Solution
     log_likelihoods: list[float]  # without penalty, at the start of each iteration
     information: Matrix | None  # observed information at the solution; None if the solver did not compute it
-    constraints: tuple[Constraint, ...] = ()  # with their multipliers
+    constraints: tuple[Constraint, ...] = ()  # with their final multipliers
     constraints_met: bool = True  # whether all exact constraints hold
 
     @property
@@ -58,18 +57,18 @@ class PairFit(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """Whether the solver met its stopping rule and the constraints hold."""
+        """Whether the solver converged and the constraints hold."""
         return self.solution.status is Status.CONVERGED and self.constraints_met
 
 
 def fit_pair(
     problem: PairProblem, start: Vector | None, options: FitOptions, *, curvature: Matrix | None = None
 ) -> PairFit:
-    """Fit all models from a start; None is the paper's start.
+    """Fit all models from a start; if `start` is None, from the paper's start.
 
-    `curvature` is an approximate Hessian at the start, if known. Exact and nearly exact constraints are fitted by the
-    method of multipliers, because a penalty with so small a variance would stall Newton's method. The penalty gets a
-    larger variance (see `MIN_CONSTRAINT_VARIANCE`), and its target moves until the constraint holds.
+    `curvature` is an approximate Hessian at the start, if known. Newton's method would stall at a constraint with a
+    very small standard error. Such constraints are fitted by the method of multipliers: the penalty gets a larger
+    variance (see `MIN_CONSTRAINT_VARIANCE`), and its target moves until the constraint holds.
     """
     beta, curvatures = paper_start(problem) if start is None else start, iter((curvature,))
 
@@ -109,7 +108,7 @@ def fit_with_constraints(
     """Solve a problem with constraints by the method of multipliers, from the start `beta`.
 
     ``solve(constraints, start, exactly)`` solves the problem with the current multipliers. `exactly` is True if some
-    constraint is exact or nearly exact, which needs a smaller tolerance.
+    constraint has a standard error of 0 or nearly 0. The solver then needs a smaller tolerance.
     """
     constraints, solution, met = tuple(_widened(constraint, weight) for constraint in constraints), None, True
     exactly = any(constraint.widened for constraint in constraints)
@@ -143,7 +142,7 @@ def _solve(
     *,
     exactly: bool = False,
 ) -> Solution:
-    """Solve the problem; if the solver ends at a saddle point, continue from a lower point beside it."""
+    """Minimise the penalised problem; if the solver ends at a saddle point, continue from a lower point beside it."""
     rules: dict[str, Any] = {
         "total_weight": problem.weight,
         "tol": min(options.tol, GAIN_WITH_CONSTRAINTS) if exactly else options.tol,
@@ -152,8 +151,8 @@ def _solve(
         "progress": options.progress,
     }
     solution = penalised.solve(start, max_iter=options.max_iter, curvature=curvature, **rules)
-    # Without a penalty, a direction of negative curvature may lead to infinity. The fit then follows it only if the two
-    # models can be swapped or use no columns, because equal models are a true saddle point in these cases.
+    # Without a penalty, a direction of negative curvature may lead to infinity. An unpenalised fit therefore follows
+    # such a direction only if the two models can be swapped or use no columns. Equal models are then a saddle point.
     no_columns = problem.f.n_columns + problem.e.n_columns == 0
     follow = not problem.has_extra_information and (not problem.is_unpenalised or problem.swappable or no_columns)
     while follow and solution.n_iter < options.max_iter:
@@ -165,7 +164,10 @@ def _solve(
 
 
 def paper_start(problem: PairProblem) -> Vector:
-    """Return the start of the paper: a balanced classifier, then the propensity that its probabilities imply."""
+    """Return the start of the paper: a classifier of labelled against unlabelled rows, then a propensity model.
+
+    See `balanced_start` and `propensity_start`.
+    """
     one = problem.one_look
     f = balanced_start(one.engine, one.f, one.labelled_share, C=one.C)
     engine = with_probability(one.engine, one.f, f, "f")
@@ -178,11 +180,11 @@ def _widened(constraint: Constraint, weight: float) -> Constraint:
 
 
 def _with_last_newton_step(penalised: PenalisedProblem, solution: Solution, *, exactly: bool) -> Solution:
-    """Return the solution after one more Newton step, which is too short to change the objective visibly.
+    """Return the solution after one more Newton step.
 
-    The likelihood of several looks can be flat near its optimum. Without the step, printed standard errors would depend
-    on where the solver stopped. The step uses the solver's Hessian. With `exactly`, it computes the Hessian again,
-    because the multipliers have changed.
+    The likelihood of several looks can be flat near its optimum. Without this step, printed standard errors would
+    depend on where the solver stopped. The step is left out if it would change the objective visibly. It uses the
+    solver's Hessian or, with `exactly`, a new one, because the multipliers have changed.
     """
     beta, curvature = solution.parameters, None if exactly else solution.curvature
     if beta.size > MAX_MATRIX_PARAMETERS:

@@ -1,8 +1,8 @@
 """The fitted pair: the result of a fit, with all predictions for rows.
 
 The class logit is linear in the columns, or comes from the user's cross-fitted classifier, or from a stack of
-classifiers. In the last two cases, the rows are converted to a table of the class logit and the columns of the
-propensities, and the likelihood uses this table. Every fit can therefore use the same code for probabilities,
+classifiers. For the user's classifier and for a stack, rows are first converted to a table of the class logit and the
+columns of the propensities. The class logit is linear in this table, so all fits use the same code for probabilities,
 propensities, posteriors, likelihoods and intervals. Each fitted estimator stores a fitted pair.
 """
 
@@ -26,6 +26,7 @@ from scarless.numerics.objectives import PairObjective
 from scarless.numerics.order import exact_keys
 from scarless.numerics.recalibrated import columns_of_propensities, moved_to_logits
 from scarless.numerics.uncertainty import Interval
+from scarless.outside.notices import listed
 from scarless.pair.crossed import dense, numeric_columns
 from scarless.pair.groups import clustered, variance_ratio, widened, widened_recalibration
 from scarless.pair.inference import PairInference
@@ -34,18 +35,18 @@ from scarless.pair.stack import Member, draw_posteriors, mean_logits, row_interv
 
 
 class NoOutOfFoldLogits(ValueError):
-    """Raised if a fit has no out-of-fold logits."""
+    """Error: a fit has no out-of-fold logits for the given rows."""
 
 
 _ROWS_PER_DRAW = 2048  # rows whose draws are in memory at a time
 
 
 class NoRowIntervals(ValueError):
-    """Raised if a fit has no intervals for single rows."""
+    """Error: a fit has no intervals for single rows."""
 
 
 class StandardErrors(NamedTuple):
-    """Standard errors, in the shapes of the estimates. They are NaN for columns that a model does not use."""
+    """Standard errors; each array has the shape of its estimate. They are NaN for columns that a model does not use."""
 
     coef: Vector
     intercept: Vector
@@ -53,12 +54,12 @@ class StandardErrors(NamedTuple):
     propensity_intercept: Vector
     class_prior: float
     label_frequency: float
-    visit_coef: Vector | None = None  # for fits to several looks
-    false_positive_rate: Any = None  # if it was estimated
+    visit_coef: Vector | None = None  # of visit attributes
+    false_positive_rate: Any = None  # None if the rate was not estimated
 
 
 class LookModels(NamedTuple):
-    """Description of the looks, audits and constraints of a fit."""
+    """Looks, visit attributes, audits and likelihood of a fit with more information than one label for each row."""
 
     n_looks: int
     names: tuple[str, ...]
@@ -80,29 +81,29 @@ class LookModels(NamedTuple):
 
     @property
     def description(self) -> str:
-        """Description, for messages, of the information in addition to one label for each row."""
+        """List, for messages, of the information in addition to one label for each row."""
         parts = [f"{self.n_looks} looks"] if self.n_looks > 1 else []
         parts += ["visit_attributes"] if self.visits else []
         parts += ["an offset"] if self.objective.offsets is not None else []
         parts += ["bounds"] if self.objective.bounds is not None else []
         parts += ["false positives"] if self.objective.false_positives is not None else []
-        parts += [f"{self.n_audited} audits"] if self.n_audited else []
-        return " and ".join(parts) if parts else "known values, or looks that did not take place"
+        parts += [f"{self.n_audited} audit{'s' if self.n_audited > 1 else ''}"] if self.n_audited else []
+        return listed(parts) if parts else "known values, or looks that did not take place"
 
     def counts(self, labels: Codes) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
-        """Return the number of labels and of looks of each row and kind."""
+        """Return, for each row and each kind of look, the number of labels and the number of looks."""
         return counts_of(labels, self.objective.n_kinds)
 
 
 class LogitSource(Protocol):
-    """Source of the class logits of a pair, if they are not linear in the columns."""
+    """Source of the class logits of a pair whose class logit is not linear in the columns."""
 
     def table(self, X: Any) -> Matrix:
-        """Return the table that the likelihood reads for checked rows: the class logit first."""
+        """Return the table that the likelihood reads, with the class logit in the first column; `X` is checked."""
         ...
 
     def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
-        """Return the logits of each classifier before recalibration, with the recalibration."""
+        """Return, for each classifier, its logits before recalibration and its recalibration; see `table`."""
         ...
 
     def held_out(self) -> Vector | None:
@@ -112,25 +113,28 @@ class LogitSource(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedPair:
-    """A fitted class model and propensity model. It does not store the training table."""
+    """A fitted class model and propensity model, without the training table."""
 
-    objective: PairObjective  # likelihood of the table that `rows` returns
+    objective: PairObjective  # likelihood of rows in the form that the method `rows` returns
     parameters: Vector
     e_columns: Columns  # propensity attributes
-    weight: float  # of all rows
+    weight: float  # total weight of all rows
     labelled: float  # weight of the labelled rows
     looks: LookModels | None = None  # None if each row has just one label
     source: LogitSource | None = None  # None if both models are linear in the columns
-    inference: PairInference | None = None  # for two logistic models
+    inference: PairInference | None = None  # None unless both models are logistic
     recalibration: Recalibration | None = None
     grids: tuple[ClassPriorGrid, ...] = ()  # grids of class priors of recalibrated fits
     held_out_weight: float = 0.0  # weight of the rows that some fold held out
     digest: int = 0  # checksum of the training rows of a cross-fit
-    n_groups: int = 0  # number of groups, if `groups` were given
-    shares: PairInference | None = None  # for intervals of class prior and label frequency only
+    n_groups: int = 0  # number of groups; 0 if `groups` was not given
+    shares: PairInference | None = None  # if given, replaces `inference` for class prior and label frequency
 
     def rows(self, checked: Any) -> Engine:
-        """Return the rows that the likelihood reads: the given engine, or the table made by `source`."""
+        """Return the rows in the form that the likelihood reads.
+
+        This is the given engine if both models are linear in the columns, and otherwise the table made by `source`.
+        """
         return checked if self.source is None else open_rows(self.source.table(checked))
 
     def probability(self, rows: Engine) -> Vector:
@@ -150,17 +154,20 @@ class FittedPair:
         return np.asarray(rows.collect(_block_log_likelihood, self.objective, self.parameters))
 
     def class_and_label_probabilities(self, rows: Engine) -> tuple[Vector, Vector]:
-        """Return the class probability of each row, and the probability of any label if the row is positive."""
+        """Return, for each row, the class probability, and the probability of any label if the row is positive."""
         f, d = np.asarray(rows.collect(_block_class_and_label, self.objective, self.parameters)).T
         return f, d
 
     def detection(self, rows: Engine, order: Integers) -> Vector:
-        """Return the share of positives with at least one label after each look, for looks in the given order."""
+        """Return, after each look in the given order, the share of positives with at least one label so far."""
         found, positives = rows.total(detection_curve, self.objective, self.parameters, order)
         return np.asarray(found / float(positives))
 
     def share_interval(self, share: str, level: float, kind: str) -> Interval:
-        """Return an interval of "class_prior" or "label_frequency"; `kind` is "grid" or "model"."""
+        """Return the interval of "class_prior" or "label_frequency".
+
+        `kind` is "grid" for quantiles over the grids of class priors, or "model" for the delta method.
+        """
         if kind == "grid":
             return grid_interval(self.grids, share, level)
         inference = self.inference if self.shares is None else self.shares
@@ -184,9 +191,10 @@ class FittedPair:
         return ends
 
     def draw_posteriors(self, rows: Engine, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """Draw posteriors from the distribution of the parameters; one row for each row of the table.
+        """Draw posteriors from the distribution of the parameters.
 
-        For cross-fitted classifiers, the class prior varies between the draws, but the classifier does not.
+        The result has one row for each row of the table, and one column for each draw. For cross-fitted classifiers,
+        the class prior varies between draws, but the classifier does not.
         """
         draw, given = self._posterior_draws(n_draws, rng)
         return np.asarray(rows.collect(draw, *given))
@@ -213,12 +221,13 @@ class FittedPair:
         """Return the out-of-fold class logits, and the propensity logits, of the training rows.
 
         For two logistic models, the effect of leaving a row out is computed to first order. For cross-fits, the logits
-        are those of the folds; `X` and `s` must be the training rows.
+        were computed in the folds of the fit, and `X` and `s` must be the training rows.
         """
         if self.looks is not None:
             raise NoOutOfFoldLogits(
-                "out_of_fold_logits is only for fits to one label for each row without further information. This fit "
-                f"used {self.looks.description}. Fit again without it to get out-of-fold logits."
+                "out_of_fold_logits is only for fits to one label for each row, without further information. This fit "
+                f"used {self.looks.description}. Fit again with one label for each row, and without audit, known and "
+                "labelling."
             )
         if self.inference is not None:
             u, v = self.inference.out_of_fold_logits(rows).T
@@ -232,12 +241,12 @@ class FittedPair:
         if held.size != s.size or self.digest != digest_of(X, s):
             raise NoOutOfFoldLogits(
                 f"X and s must be the {held.size} training rows of the fit, in the same order; the given {s.size} rows "
-                "differ. Pass the same X and s as in fit."
+                "differ. Pass the X and s that you passed to fit."
             )
         return held, self._propensity_logits(rows)
 
     def with_groups(self, groups: Integers, rows: Engine) -> "FittedPair":
-        """Return the pair with intervals that account for groups, or the same pair if it has no `inference`."""
+        """Return a pair whose intervals account for groups, or the same pair if `inference` is None."""
         if self.inference is None:
             return self
         by_groups = clustered(self.inference, rows, groups)
@@ -297,7 +306,7 @@ def digest_of(X: Any, s: Vector) -> int:
 
 
 def _rate_errors(inference: PairInference, errors: Vector) -> Any:
-    """Return the standard errors of the estimated false positive rates; None if there are none."""
+    """Return the standard errors of the estimated false positive rates; None if no rate was estimated."""
     objective = inference.objective
     places = objective.places[1 + len(objective.models) :]
     if not places:
@@ -389,17 +398,17 @@ def in_double(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class StackSource:
-    """Source of the class logits of a stack: the mean of its members."""
+    """Source of the class logits of a stack, which averages the class probabilities of its members."""
 
     stacked: tuple[Member, ...]
-    recalibration: Recalibration  # of the mean
+    recalibration: Recalibration  # of the mean of the members
     e_columns: Columns  # columns of the propensities
-    objective: PairObjective  # likelihood of the table that `table` returns
+    objective: PairObjective  # likelihood of rows in the form that the method `table` returns
     parameters: Vector
 
     @classmethod
     def of(cls, stacked: Sequence[Member], recalibration: Recalibration, template: PairObjective) -> "StackSource":
-        """Return the source. Its propensities are those of `template`, a likelihood for the original table."""
+        """Return the source, with the propensity models of `template`, a likelihood of the original table."""
         columns = columns_of_propensities(template)
         objective, parameters = recalibration.on_table_of_logits(moved_to_logits(template, columns, 0))
         return cls(tuple(stacked), recalibration, columns, objective, parameters)
@@ -411,7 +420,7 @@ class StackSource:
         return np.column_stack([mean_logits(self.stacked, logits), seen, *logits])
 
     def members(self, table: Matrix) -> list[tuple[Vector, Recalibration]]:
-        """Return the logits of each member with a positive weight, then the mean logits, with their recalibrations."""
+        """Return the logits and the recalibration of each member with a positive weight, then those of the mean."""
         logits = table[:, 1 + self.e_columns.size :].T
         parts = [(u, each.recalibration) for u, each in zip(logits, self.stacked, strict=True) if each.weight]
         return [*parts, (table[:, 0], self.recalibration)]

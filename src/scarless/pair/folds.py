@@ -1,6 +1,6 @@
-"""Stratified cross-validation folds that keep equal rows, or groups, together.
+"""Stratified cross-validation folds. Rows with equal attributes, or of one group, are in the same fold.
 
-Rows in memory are selected by index. Rows of an engine are never copied: a row that is not in a fold has weight 0.
+Folds of rows in memory are lists of indices. Rows of an engine are never copied: a row that is not used gets weight 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def folds_of(fold: NDArray[np.intp]) -> list[Fold]:
-    """Return the training rows and the test rows of each fold."""
+    """Return the indices of the training rows and of the test rows of each fold."""
     return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(int(fold.max()) + 1)]
 
 
@@ -44,10 +44,11 @@ def fold_of_rows(
     audit: NDArray[np.int8] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> NDArray[np.intp]:
-    """Return the fold of each row. Folds are stratified by label; the order of rows does not matter.
+    """Return the index of each row's fold. Folds are stratified by label, and do not depend on the order of rows.
 
-    Rows with equal attributes stay in one fold: otherwise a model would be scored on rows that it was trained on. With
-    `groups`, the rows of a group stay in one fold instead. If there are too few different rows, there are fewer folds.
+    Rows with equal attributes are in one fold, because otherwise a model would be scored on rows that it was trained
+    on. With `groups`, the rows of a group are in one fold instead. There are fewer than `n_folds` folds if there are
+    fewer different labelled or unlabelled rows (or groups).
     """
     X, s, w = training
     group = equal_rows(X, w, s) if groups is None else groups
@@ -64,23 +65,20 @@ def assign_groups(
     *,
     named: bool = False,
 ) -> NDArray[np.intp]:
-    """Return the fold of each row, with the rows of a group in one fold.
+    """Return the index of each row's fold. All rows of a group are in one fold.
 
-    With audits (1 or 0, and -1 for rows that were not audited), folds are stratified by audited class too. `named`
-    states whether the groups were passed by the user; otherwise each group is a set of equal rows.
+    `audit` is 1 for audited positives, 0 for audited negatives and -1 for other rows. Folds are then stratified by
+    audited class too. `named` states whether the user passed the groups. Otherwise each group is a set of equal rows.
     """
     n_groups = int(group.max()) + 1
     labelled = np.bincount(group, weights=w * s, minlength=n_groups)
     unlabelled = np.bincount(group, weights=w * (1.0 - s), minlength=n_groups)
     fewest = int(min(np.count_nonzero(labelled), np.count_nonzero(unlabelled)))
     if fewest < 2:
-        needed = (
-            "at least 2 groups with labelled rows and 2 groups with unlabelled rows"
-            if named
-            else "at least 2 different labelled and 2 different unlabelled rows"
-        )
+        kinds = ("groups with labelled rows", "groups with unlabelled rows")
+        first, second = kinds if named else ("different labelled rows", "different unlabelled rows")
         raise ValueError(
-            f"Cross-validation needs {needed}; there are {np.count_nonzero(labelled)} and "
+            f"Cross-validation needs at least 2 {first} and 2 {second}; got {np.count_nonzero(labelled)} and "
             f"{np.count_nonzero(unlabelled)}. Use SAREMClassifier without an estimator, which needs no folds."
         )
     n_folds = min(n_folds, fewest)
@@ -93,8 +91,8 @@ def assign_groups(
 def _strata(s: Vector, audit: NDArray[np.int8]) -> NDArray[np.intp]:
     """Return the stratum of each row.
 
-    Strata are numbered so that audited positives (0, 1), labelled rows (1 to 3) and audited negatives (3, 4) are
-    consecutive. Rows with neither a label nor an audit have number 5.
+    The strata of audited positives (0 and 1), of labelled rows (1 to 3), and of audited negatives (3 and 4) have
+    consecutive numbers; see `assign_strata`. Rows with neither a label nor an audit have number 5.
     """
     labelled = s == 1
     found, refuted = np.where(labelled, 1, 0), np.where(labelled, 3, 4)
@@ -109,11 +107,12 @@ def assign_strata(
     n_folds: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Return the fold of each row. Groups are assigned to folds stratum by stratum.
+    """Return the index of each row's fold. Groups are assigned to folds stratum by stratum.
 
-    If a group has rows of several strata, it belongs to the rarest of them. Groups of equal weight are assigned to the
-    folds in turn, starting after the last fold that the previous stratum used. Consecutive strata, such as all labelled
-    rows, are then spread as evenly as possible. Groups of unequal weight are assigned as in `_assign_by_weight`.
+    A group with rows of several strata belongs to the rarest of these strata. If all groups of a stratum have the same
+    weight, they are assigned to the folds in turn, starting after the last fold that the previous stratum used.
+    Consecutive strata, such as all labelled rows, are then spread over the folds as evenly as possible. Groups of
+    different weights are assigned as in `_assign_by_weight`.
     """
     kind = _strata(s, audit)
     n_groups, n_kinds = int(group.max()) + 1, int(kind.max()) + 1
@@ -137,7 +136,10 @@ def assign_strata(
 
 
 def _assign_by_weight(labelled: Vector, unlabelled: Vector, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Assign groups of rows to folds, the heaviest first, each to the fold with the least weight so far."""
+    """Return the fold of each group. The heaviest group is assigned first, always to the fold with the least weight.
+
+    Groups with labelled rows are assigned separately from all other groups.
+    """
     fold = np.empty(labelled.size, dtype=np.intp)
     shuffled = rng.permutation(labelled.size)
     for of_kind, weight in ((labelled > 0, labelled), (labelled == 0, unlabelled)):
@@ -164,10 +166,10 @@ def check_folds(
     audit: NDArray[np.int8] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> list[Fold]:
-    """Return the folds of `cv`, which is a number, a splitter or a list.
+    """Check `cv` (a number, a splitter or a list) and return its folds.
 
-    `training` and `audit` contain the rows with a positive weight; `everything` and `groups` contain all rows. The
-    returned folds are indices of the rows of `training`.
+    `training` and `audit` contain only rows with a positive weight; `everything` and `groups` contain all rows. The
+    returned folds are indices of rows of `training`.
     """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         n_folds, rng = check_whole(cv, name, at_least=2), check_random_stream(random_state)
@@ -219,7 +221,7 @@ def refuse_odd_cv(cv: Any, name: str) -> None:
 
 
 def counted_folds(folds: Iterable[Any], training: Training, name: str) -> list[Fold]:
-    """Convert folds of all rows, given as indices or masks, to indices among the rows with a positive weight."""
+    """Convert folds of all rows, given as indices or masks, to indices that count only rows with a positive weight."""
     s, counts = training.s, training.weight > 0
     number = np.cumsum(counts) - 1
     kept = [tuple(rows[counts[rows]] for rows in pair) for pair in check_pairs(folds, counts.size, name)]
@@ -229,10 +231,13 @@ def counted_folds(folds: Iterable[Any], training: Training, name: str) -> list[F
 
 
 def check_pairs(folds: Iterable[Any], n_rows: int, name: str) -> list[Fold]:
-    """Convert pairs of training and test rows, given as indices or masks, to indices."""
+    """Check pairs of training rows and test rows, given as indices or masks, and convert them to indices."""
     pairs = [_check_pair(fold, i, n_rows, name) for i, fold in enumerate(folds)]
     if not pairs:
-        raise ValueError(f"{name} has no folds. If it is a generator, it is empty after one fit; pass a list instead.")
+        raise ValueError(
+            f"{name} has no folds. If it is a generator, it is empty after one fit: make it again, as a list. "
+            f"Otherwise, give a number of folds, such as {name}=5."
+        )
     return pairs
 
 
@@ -240,7 +245,9 @@ def _check_pair(fold: Any, i: int, n_rows: int, name: str) -> Fold:
     """Return the indices of the training rows and of the test rows."""
     parts = list(fold) if np.iterable(fold) else []
     if len(parts) != 2 or isinstance(fold, str | bytes):
-        raise ValueError(f"{name} must contain pairs (training rows, test rows); its entry {i} is {shown(fold)}.")
+        raise ValueError(
+            f"{name} must contain pairs (training rows, test rows); its entry {i} (counted from 0) is {shown(fold)}."
+        )
     return _check_rows(parts[0], i, n_rows, name), _check_rows(parts[1], i, n_rows, name)
 
 
@@ -250,13 +257,14 @@ def _check_rows(part: Any, i: int, n_rows: int, name: str) -> NDArray[np.intp]:
         return np.zeros(0, dtype=np.intp)
     if rows.ndim != 1 or rows.dtype.kind not in "iub" or (rows.dtype.kind == "b" and rows.size != n_rows):
         raise ValueError(
-            f"{name} must select rows by index, or by a boolean mask of length {n_rows}; its entry {i} contains "
-            f"{shown(part)}."
+            f"{name} must select rows by index, or by a boolean mask of length {n_rows}; its entry {i} (counted from "
+            f"0) contains {shown(part)}."
         )
-    if rows.dtype.kind != "b" and not ((rows >= -n_rows) & (rows < n_rows)).all():
+    outside = (rows < -n_rows) | (rows >= n_rows) if rows.dtype.kind != "b" else np.zeros(1, dtype=bool)
+    if outside.any():
         raise ValueError(
-            f"{name} has the row index {rows[np.argmax(np.abs(rows))]}, but there are {n_rows} rows. Use indices from "
-            f"0 to {n_rows - 1}."
+            f"{name} has the row index {rows[outside][0]}, but there are {n_rows} rows. Use indices from 0 to "
+            f"{n_rows - 1}."
         )
     return np.arange(n_rows)[rows]
 
@@ -269,18 +277,20 @@ def refuse_one_sided(folds: list[Fold], s: Vector) -> None:
 
 
 _ONE_SIDED = (
-    "cv has a fold without test rows, or a fold whose training rows are all labelled or all unlabelled. Use stratified "
-    "folds, such as StratifiedKFold(5), or fewer folds."
+    "cv has a fold without test rows, or a fold whose training rows are all labelled or all unlabelled. Give a smaller "
+    "number of folds, such as cv=2. For rows in memory, a stratified splitter also helps: StratifiedKFold(2), or "
+    "StratifiedGroupKFold(2) with groups."
 )
-#: Smallest numbers of rows and of labels at which a hash of each row determines its fold. In such large tables, random
-#: folds are nearly stratified. By judgement.
+#: In tables with at least these numbers of rows and of labels, a hash of each row determines its fold. In such large
+#: tables, random folds are nearly stratified. By judgement.
 MIN_ROWS_TO_HASH, MIN_LABELS_TO_HASH = 100_000, 1000
 
 
 class FoldedRows(NamedTuple):
-    """Rows with folds.
+    """Rows of an engine, with folds.
 
-    Each row has the index of its fold, or the number of times that it is a training row and a test row of each fold.
+    The row values are either the index of the row's fold, or, for each fold, the number of times that the row is a
+    training row and the number of times that it is a test row.
     """
 
     engine: Engine
@@ -288,7 +298,7 @@ class FoldedRows(NamedTuple):
 
     @classmethod
     def of(cls, engine: Engine, folds: list[Fold]) -> "FoldedRows":
-        """Return the rows with folds given as indices of training and test rows."""
+        """Attach folds, given as indices of training rows and test rows, to the rows of an engine."""
         fits, scores = np.zeros((2, engine.n_rows, len(folds)), dtype=np.int16)
         for i, (train, test) in enumerate(folds):
             np.add.at(fits[:, i], train, 1)
@@ -302,7 +312,8 @@ class FoldedRows(NamedTuple):
     def with_out_of_fold_logits(self, models: list[Vector]) -> Engine:
         """Return the rows with the out-of-fold logit ``u``, given one linear model for each fold.
 
-        A row that is a test row of several folds gets the mean of their logits. A row that is no test row has weight 0.
+        A row that is a test row of several folds gets the mean of their logits. A row that is never a test row gets
+        weight 0.
         """
         return self.engine.derive(held_out_logits, models, keep=True)
 
@@ -316,10 +327,13 @@ class FoldedRows(NamedTuple):
 
 
 def require_number_of_folds(cv: Any, name: str) -> None:
-    """Raise an error unless `cv` is a number of folds, the only choice for rows that are not in memory."""
+    """Raise an error unless `cv` is a number of folds, as required for rows that are not in memory."""
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         refuse_odd_cv(cv, name)
-        raise ValueError(f"{name} must be a number of folds if the rows of X are not in memory; got {cv!r}.")
+        raise ValueError(
+            f"{name} must be a number of folds if the rows of X are not in memory; got {cv!r}. Use, for example, "
+            f"{name}=5."
+        )
 
 
 def fold_rows(
@@ -331,9 +345,9 @@ def fold_rows(
     audit: NDArray[np.int8] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> FoldedRows:
-    """Return the rows with the folds of `cv`, which is a number, a splitter or a list.
+    """Check `cv` (a number, a splitter or a list) and attach its folds to the rows.
 
-    If `cv` is a number, the folds are stratified by `audit` too, and keep `groups` together.
+    If `cv` is a number, the folds are also stratified by `audit`, and the rows of a group are in one fold.
     """
     engine = labelled.engine
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
@@ -365,9 +379,10 @@ def _with_stratified_folds(
     audit: NDArray[np.int8] | None = None,
     groups: NDArray[np.intp] | None = None,
 ) -> FoldedRows:
-    """Return the rows with stratified folds that keep equal rows together and do not depend on the order of rows.
+    """Attach stratified folds to the rows; the folds do not depend on the order of rows.
 
-    In large tables without groups, a hash of the row's content determines its fold.
+    Equal rows, or the rows of a group, are in one fold. In large tables without groups, a hash of a row's attributes
+    determines its fold.
     """
     many = totals.n_rows >= MIN_ROWS_TO_HASH and totals.labelled >= MIN_LABELS_TO_HASH and groups is None
     salts = refined_salts(engine.total(_block_salts)[0].values, lambda at: engine.total(_block_refined, at)[0].values)
@@ -387,9 +402,10 @@ def _with_stratified_folds(
 
 
 def _stratify_audited_rows(engine: Engine, n_folds: int, rng: np.random.Generator, salts: NDArray[np.uint64]) -> Engine:
-    """Return rows with folds: audited rows, and rows equal to an audited row, are stratified; others are hashed.
+    """Attach folds to the rows of a large table with audits.
 
-    Only the stratified rows are collected from the engine.
+    Audited rows, and rows equal to an audited row, are collected from the engine and stratified. A hash determines the
+    folds of all other rows.
     """
     seed, checked = int(rng.integers(2**63)), np.unique(engine.collect(_keys_of_audited_rows, salts))
     if not checked.size:  # there are no audits of rows with a positive weight
@@ -421,7 +437,10 @@ def _scored(X: Any, rows: Rows, fold: int) -> dict[str, Any]:
 
 
 def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
-    """Return the out-of-fold logit ``u`` of each row of a block, and its weight: 0 for a row that no fold tests."""
+    """Return the out-of-fold logit ``u`` and the weight of each row of a block.
+
+    A row that is never a test row has weight 0.
+    """
     if (xp := namespace_of(X)) is not np:  # on a device, it is faster to apply every model to all rows
         scores = [in_float64(times_scored(rows, fold) > 0) for fold in range(len(models))]
         lines = [block_products(X, beta[:, None])[:, 0] * each for beta, each in zip(models, scores, strict=True)]
@@ -437,7 +456,7 @@ def held_out_logits(X: Any, rows: Rows, models: list[Vector]) -> dict[str, Any]:
 
 
 def block_products(X: Any, models: Matrix) -> Matrix:
-    """Return the logits of rows by several linear models, one column for each model.
+    """Return the logits that several linear models give to rows, one column for each model.
 
     The last row of `models` contains the intercepts.
     """
@@ -465,7 +484,7 @@ def _hashed_except(
     known: NDArray[np.uint64],
     folds: NDArray[np.int16],
 ) -> dict[str, Any]:
-    """Return folds by hash, except for rows whose keys are in `known`."""
+    """Return the fold of each row: from `folds` if the row's key is in `known`, and by hash otherwise."""
     key = row_keys(X, salts)
     place = np.minimum(np.searchsorted(known, key), known.size - 1)
     chance = fold_of_keys(key, seed, n_folds).astype(np.int16)

@@ -1,9 +1,9 @@
 """Score tests of the functional form of two fitted logistic models.
 
-The likelihood identifies the class prior through the form of both models. If the labels contradict that form, the class
-prior and its interval are unreliable, and the models may be swapped. Each test adds one term to a model: a product of
-two columns of the classifier or of the propensity model, a column that the propensity model does not use, or a product
-of the two fitted logits. A score test does not need a fit with the added term.
+The likelihood identifies the class prior only if the form of both models is right. If the labels contradict that form,
+the class prior and its interval are unreliable, and the models may be swapped. Each test adds one term to a model: a
+product of two columns that the model uses, a column that the propensity model does not use, the square of the fitted
+class logit, or the product of the two fitted logits. A score test does not need a fit with the added term.
 """
 
 from collections.abc import Iterator
@@ -24,20 +24,23 @@ from scarless.pair.logistic import Training
 from scarless.pair.problem import PairProblem
 from scarless.pair.stack import MAX_COLUMNS_SEARCHED, FoundColumn, find_columns
 
-#: p-value, adjusted for the number of tests, below which the labels contradict the form of the models. By judgement.
+#: The labels contradict the form of the models if the p-value, adjusted for the number of tests, is smaller. By
+#: judgement.
 REJECTION_P_VALUE = 1e-3
-#: p-value below which further columns are tried as propensity attributes. By judgement.
+#: Columns that are not named are tried as propensity attributes if the adjusted p-value is smaller. By judgement.
 SUSPICION_P_VALUE = 0.05
-#: A fit warns about a further propensity attribute if its log-likelihood gain is at least this number. By judgement.
+#: A fit warns about a missing propensity attribute if adding it raises the log-likelihood by at least this number. By
+#: judgement.
 MIN_CLEAR_GAIN = 7.0
 MAX_COLUMNS_TRIED = 10
-#: Models with a smaller C are fitted again with this C before the test. By judgement: the default C.
+#: A model with a smaller C is fitted again with this C before the test. By judgement: this is the default C.
 MIN_C_TESTED = 1.0
-#: Tables with at least twice as many rows are reduced to every k-th row, but not below this number. By judgement.
+#: If a table has at least twice this number of rows, only every k-th row is tested, but at least this number of rows.
+#: By judgement.
 ROWS_TESTED = 5_000
 MAX_COLUMNS_PAIRED = 40  # with more columns, only squares of columns are tested, not products
-#: Smallest number of labelled rows, and of unlabelled rows, for a test. With fewer, the statistics are far from
-#: chi-squared. By judgement.
+#: Smallest number of labelled rows, and of unlabelled rows, for a test. With fewer rows, the distribution of the
+#: statistics is far from chi-squared. By judgement.
 MIN_LABELLED = 20
 #: Standardised columns are clipped to this absolute value before products are formed, so that a few outlying rows do
 #: not determine the statistic. By judgement.
@@ -75,8 +78,8 @@ class FormTest(NamedTuple):
     statistic: float  # chi-squared with one degree of freedom
     p_value: float  # adjusted for the number of tests (Bonferroni)
     n_directions: int  # number of tests
-    driver: int = -1  # column that was not named and seems to drive the labelling; -1 for none
-    gain: float = 0.0  # log-likelihood gain by that column
+    driver: int = -1  # column that seems to drive the labelling but was not named; -1 for none
+    gain: float = 0.0  # log-likelihood gain if that column is added
 
     @property
     def rejected(self) -> bool:
@@ -87,8 +90,8 @@ class FormTest(NamedTuple):
 def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest | None:
     """Test the functional form of two fitted models.
 
-    A table of 10,000 rows or more is first reduced to every k-th row, at least 5,000 rows. Returns None if the rows are
-    not in memory, there are few labels, or the models are very wide.
+    In a table of 10,000 rows or more, only every k-th row is tested, at least 5,000 rows. Returns None if the rows are
+    not in memory, if there are fewer than 20 labelled or unlabelled rows, or if the models have too many parameters.
     """
     if not isinstance(problem.engine, InMemoryEngine) or problem.n_parameters > MAX_MATRIX_PARAMETERS:
         return None
@@ -99,7 +102,7 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
     if w @ s < MIN_LABELLED or w @ (1.0 - s) < MIN_LABELLED:
         return None
     if min(part.C, part.propensity_C) < MIN_C_TESTED:
-        # Score tests are valid at the maximum of the likelihood. A strong penalty moves the fit away from it.
+        # Score tests are valid only at the maximum of the likelihood, and a strong penalty moves the fit away from it.
         C, propensity_C = max(part.C, MIN_C_TESTED), max(part.propensity_C, MIN_C_TESTED)
         part = part._replace(C=C, propensity_C=propensity_C, pseudo_observations=None)
         free = fit_pair(part, np.concatenate([beta_f, beta_e]), FitOptions(1e-8, 200))
@@ -118,13 +121,13 @@ def check_form(problem: PairProblem, beta_f: Vector, beta_e: Vector) -> FormTest
 def unnamed_driver(
     training: Training, logits: list[Vector], held: Vector, named: tuple[int, ...], tried: Columns | None = None
 ) -> FoundColumn | None:
-    """Return a column that clearly drives the labelling, in addition to the `named` columns; None if there is none."""
+    """Return a column that clearly drives the labelling but is not among the `named` columns; None if there is none."""
     found = find_columns(training, logits, _at_most_one(held), named=named, tried=tried, most=1)
     return found[0] if found and found[0].gain >= MIN_CLEAR_GAIN else None
 
 
 def _at_most_one(w: Vector) -> Vector:
-    """Return weights scaled to a mean of at most 1, because survey weights would overstate the number of rows."""
+    """Scale weights to a mean of at most 1, because survey weights would overstate the number of rows."""
     mean = float(w.sum()) / max(int(np.count_nonzero(w)), 1)
     return w / mean if mean > 1.0 else w
 
@@ -132,7 +135,7 @@ def _at_most_one(w: Vector) -> Vector:
 def _tested(
     part: PairProblem, X: Matrix, s: Vector, w: Vector, beta_f: Vector, beta_e: Vector
 ) -> tuple[FormTest | None, Columns]:
-    """Return the most significant test, and the columns of the most significant terms."""
+    """Return the most significant test, and the columns of the most significant terms, at most 10 columns."""
     X_f, X_e = X[:, part.f.indices], X[:, part.e.indices]
     u, v = logits(X_f, beta_f), logits(X_e, beta_e)
     terms = pair_terms(u, v)
@@ -161,7 +164,7 @@ def _tested(
 def _directions(
     part: PairProblem, X: Matrix, u: Vector, v: Vector, w: Vector
 ) -> Iterator[tuple[str, list[tuple[int, ...]], Matrix]]:
-    """Yield terms to test: the model, the columns, and the standardised values."""
+    """Yield the terms to test: the model, the columns of each term, and the standardised values of each term."""
     Z = _standardised(X, w)
     near = np.clip(Z, -MAX_DEVIATIONS, MAX_DEVIATIONS)
     for model, columns in (("classifier", part.f.indices), ("propensity", part.e.indices)):
@@ -184,7 +187,7 @@ def _pairs(columns: Columns) -> list[tuple[int, ...]]:
 
 
 def _standardised(X: Matrix, w: Vector) -> Matrix:
-    """Return columns with mean 0 and standard deviation 1; constant columns become 0."""
+    """Scale columns to mean 0 and standard deviation 1; constant columns become 0."""
     centred = X - np.average(X, axis=0, weights=w)
     spread = np.sqrt(np.average(centred**2, axis=0, weights=w))
     varies = spread > 1e-10 * (1.0 + np.abs(X).max(axis=0, initial=0.0))

@@ -1,22 +1,26 @@
 r"""Groups of rows that belong together, such as all visits of a patient: cluster-robust standard errors and intervals.
 
 The labels in a group may depend on each other. Estimates stay consistent, but the rows contain less information than
-the same number of independent rows. With the penalised information :math:`A = H + R` and the score :math:`g_i` of each
-row, the covariance of the parameters is not :math:`A^{-1}` but
+the same number of independent rows. Let :math:`H` be the information of the likelihood, :math:`R` that of the
+penalties, :math:`A = H + R`, and :math:`g_i` the score of a row. The covariance of the parameters is then not
+:math:`A^{-1}` but
 
 .. math:: A^{-1} \Bigl(R + \frac{G}{G - 1} \sum_{j=1}^G S_j S_j'\Bigr) A^{-1}, \qquad S_j = \sum_{i \in j} w_i g_i,
 
-which is valid for a large number `G` of groups with any dependence within them. With few groups, each group has a
-large influence on the fit, so its score is too small. For up to `MAX_JACKKNIFED_GROUPS` groups the sum is therefore
+which is valid for any dependence within groups if the number `G` of groups is large. With few groups, each group has a
+large influence on the fit, so its score is too small. For up to `MAX_JACKKNIFED_GROUPS` groups, the second term in the
+brackets is therefore
 
 .. math:: \frac{G - 1}{G} \sum_{j=1}^G \tilde S_j \tilde S_j', \qquad \tilde S_j = A (A - H_j)^{-1} S_j,
 
-with the information :math:`H_j` of a group: :math:`A^{-1} \tilde S_j` is the change of the parameters if group `j` is
-left out (jackknife, CR3). Intervals use quantiles of Student's distribution with :math:`G - 1` degrees of freedom. In
-40 simulated fits to 30 groups of 15 rows with nearly the same class and label, nominal 95% intervals contained the true
-value in 90% of the fits without the two corrections, and in 100% with them. In 60 fits to 40 groups of 5 rows, the
-intervals contained the true value in 83% of the fits with the smaller correction CR2, and in 92% with CR3, as often as
-in fits to 40 independent rows.
+where :math:`H_j` is the information of group `j`, and :math:`A^{-1} \tilde S_j` is the change of the parameters if the
+group is left out (jackknife, CR3). Intervals use quantiles of Student's distribution with :math:`G - 1` degrees of
+freedom.
+
+The jackknife and Student's quantiles were tested in 40 simulated fits to 30 groups of 15 rows; the rows of a group had
+nearly the same class and label. Nominal 95% intervals contained the true value in 90% of the fits without these two
+corrections, and in 100% with them. In 60 fits to 40 groups of 5 rows, the intervals contained the true value in 83% of
+the fits with the smaller correction CR2, and in 92% with CR3. In fits to 40 independent rows it was also 92%.
 
 References
 ----------
@@ -36,6 +40,7 @@ from scarless.checks.labels import is_missing
 from scarless.checks.options import check_weight
 from scarless.checks.tables import refuse_invalid_vector
 from scarless.engines import Engine, Rows, has_own_engine
+from scarless.engines.base import on_device
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Integers, Matrix, Vector, in_numpy
 from scarless.numerics.objectives import Curvature, PairObjective
@@ -46,30 +51,31 @@ from scarless.pair.logistic import in_memory
 from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
 
 GROUPS_NOT_SUPPORTED = (
-    "groups is not supported by SAREMClassifier with an estimator or propensity_estimator. Use SAREMClassifierCV, "
-    "SARStackingClassifier, or SAREMClassifier without both. Or fit without groups, and call "
-    "bootstrap_intervals(model, X, s, groups=groups), which resamples whole groups."
+    "groups is not supported by SAREMClassifier with an estimator or a propensity_estimator. Leave these two "
+    "parameters out, or use SAREMClassifierCV or SARStackingClassifier. Or fit without groups, and call "
+    "scarless.diagnostics.bootstrap_intervals(model, X, s, groups=groups), which resamples whole groups."
 )
 #: Weights with a larger mean are treated as survey weights, not as counts of rows. By judgement.
 MAX_MEAN_COUNT_WEIGHT = 10.0
 LEVEL_COMPARED = 0.95  # confidence level at which quantiles are compared
-#: Largest number of groups for the jackknife; with more, the influence of each on the fit is negligible. By judgement.
+#: Largest number of groups for the jackknife. With more groups, the influence of one group is negligible. By
+#: judgement.
 MAX_JACKKNIFED_GROUPS = 500
-MAX_JACKKNIFE_WORK = 3e8  # groups times the cube of the number of parameters: a few seconds
-#: Upper limit of a group's share of the information about a parameter. With a share of 1, no information would be left
-#: without the group. By judgement.
+MAX_JACKKNIFE_WORK = 3e8  # largest number of groups times the cube of the number of parameters; takes a few seconds
+#: A larger share of a group in the information about a direction of the parameters is reduced to this number. With a
+#: share of 1, the other groups would contain no information about that direction. By judgement.
 MAX_LEVERAGE_OF_GROUP = 0.9
 #: With fewer groups, a fit warns that intervals are too narrow. Evidence: Cameron and Miller (2015), section VI.
 MIN_GROUPS_FOR_INTERVALS = 30
 
 
 def is_rows_keyword(groups: Any) -> bool:
-    """Whether `groups` is "rows": each row is a group, and standard errors depend on the number of rows."""
+    """Whether `groups` is "rows". Each row is then a group, and standard errors depend on the number of rows."""
     return isinstance(groups, str) and groups == "rows"
 
 
 def weights_for_groups(sample_weight: Any, groups: Any) -> Any:
-    """Return weights, scaled so that their sum is the number of rows if `groups` is "rows"."""
+    """Return the weights. If `groups` is "rows", they are scaled so that their sum is the number of weighted rows."""
     if sample_weight is None or not is_rows_keyword(groups):
         return sample_weight
     if np.ndim(sample_weight) == 0:
@@ -83,12 +89,12 @@ BY_MEAN = "divide the weights by their mean, so that they add up to the number o
 
 
 def warn_about_heavy_rows(n_rows: float, weight: float, name: str, remedy: str = BY_GROUPS) -> None:
-    """Warn if large weights make intervals as narrow as those of many more rows."""
+    """Warn if large weights make intervals as narrow as the intervals of many more rows."""
     if weight > MAX_MEAN_COUNT_WEIGHT * n_rows:
         warn_user(
             f"{name}: because of their weights, the {n_rows:,.0f} rows count as {weight:,.0f} rows. Standard errors "
-            f"and intervals are as narrow as for {weight:,.0f} rows. If these are survey weights and not counts of "
-            f"rows, {remedy}",
+            f"and intervals are as narrow as for {weight:,.0f} rows. If the weights are survey weights and not counts "
+            f"of rows, {remedy}",
             UserWarning,
         )
 
@@ -101,10 +107,15 @@ def check_groups(groups: Any, X: Any) -> Integers:
     >>> check_groups([f"{i // 2:02d}" for i in range(60)], np.eye(60))[:6]
     array([0, 0, 1, 1, 2, 2])
     """
+    if on_device(X):
+        raise ValueError(
+            f"groups needs X as a NumPy array or a data frame, but X is a {type(X).__module__}.{type(X).__name__}. "
+            "Convert X to a NumPy array, or leave groups out."
+        )
     if has_own_engine(X):
         raise ValueError(
-            f"groups needs rows in memory, but X is a {type(X).__name__}. Leave groups out, or pass the rows of some "
-            "groups as a data frame."
+            f"groups needs rows in memory, but X is a {type(X).__name__}. Leave groups out, or load a random sample of "
+            "groups, with all of their rows, and pass it as a data frame."
         )
     if is_rows_keyword(groups):
         return np.arange(int(np.shape(X)[0]))
@@ -117,15 +128,17 @@ def check_groups(groups: Any, X: Any) -> Integers:
     missing = np.flatnonzero(is_missing(values))
     if missing.size:
         raise ValueError(
-            f"groups has {missing.size} missing values, the first in row {missing[0] + 1} (counted from 1). Give "
-            "each of these rows a group of its own, or drop them."
+            f"groups has {missing.size} missing value{'s' if missing.size > 1 else ''}, the first in row "
+            f"{missing[0] + 1} (counted from 1). Give each row without a group a group of its own, or drop such rows."
         )
     if values.dtype == object:
         values = _comparable(values.tolist())
     found = np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.intp)
     number = int(found.max()) + 1
     if number < 2:
-        raise ValueError("groups must have at least 2 different values; all rows have the same. Leave groups out.")
+        raise ValueError(
+            "groups must have at least 2 different values; all rows have the same value. Leave groups out."
+        )
     if number < MIN_GROUPS_FOR_INTERVALS:
         warn_user(
             f"groups has only {number} different values. With fewer than about {MIN_GROUPS_FOR_INTERVALS} groups, "
@@ -136,14 +149,15 @@ def check_groups(groups: Any, X: Any) -> Integers:
 
 
 def _comparable(values: list[Any]) -> Any:
-    """Return values that can be sorted; raise an error if numbers and text are mixed."""
+    """Return values that can be sorted; raise an error if they have different types, such as numbers and text."""
     kinds: dict[type, int] = {}
     for row, value in enumerate(values):
         kinds.setdefault(Number if isinstance(value, Number) else type(value), row)
     if len(kinds) > 1:
         (first, one), (second, other) = list(kinds.items())[:2]
+        names: dict[type, str] = {Number: "a number", str: "text"}
         found = [
-            f"{'a number' if kind is Number else kind.__name__} in row {row + 1} ({values[row]!r})"
+            f"{names.get(kind, kind.__name__)} in row {row + 1} ({values[row]!r})"
             for kind, row in ((first, one), (second, other))
         ]
         raise ValueError(
@@ -170,7 +184,7 @@ def sums_by_group(values: Matrix, group: Integers) -> Matrix:
 
 
 def clustered(inference: PairInference, engine: Engine, group: Integers) -> PairInference:
-    """Return the inference of a fitted pair with cluster-robust standard errors."""
+    """Return the `PairInference` of a fitted pair with cluster-robust standard errors."""
     if inference.information is None:
         return inference
     scores = np.asarray(engine.collect(_block_scores, inference.objective, inference.parameters))
@@ -215,7 +229,7 @@ def _table(X: Any, rows: Rows) -> Matrix:
 
 
 def _block_scores(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -> Matrix:
-    """Return, for each row, its score, its weight, ``f``, and ``f`` times the probability of a label."""
+    """Return the weighted score, the weight, ``f``, and ``f`` times the probability of a label, for each row."""
     X = _table(X, rows)
     here = {name: in_numpy(values) for name, values in rows.items()}
     w, by_logit = here["w"], np.asarray(objective.row_scores(X, here, beta))
@@ -232,7 +246,7 @@ def _few_groups_factor(group: Integers) -> float:
 
 
 def variance_ratio(plain: PairInference, by_groups: PairInference) -> float:
-    """Return the squared ratio of the widths of the class prior's interval with and without groups; at least 1."""
+    """Return the square of the factor by which groups widen the interval of the class prior; at least 1."""
     before, after = (each.error_of(each.class_prior) * each.quantile(LEVEL_COMPARED) for each in (plain, by_groups))
     return max(float((after / before) ** 2), 1.0) if np.isfinite(before) and before > 0 else 1.0
 
@@ -240,15 +254,16 @@ def variance_ratio(plain: PairInference, by_groups: PairInference) -> float:
 def design_effect(f: Vector, e: Vector, s: Vector, w: Vector, group: Integers) -> float:
     r"""Return the factor by which groups increase variances, for any models; at least 1.
 
-    This is the largest :math:`\sum_j (\sum_{i \in j} w_i r_i)^2 / \sum_i w_i r_i^2`, where `r` is the score of either
-    logit or :math:`f - \bar f`, times corrections for few groups.
+    The factor is :math:`\sum_j (\sum_{i \in j} w_i r_i)^2 / \sum_i w_i r_i^2`, times corrections for few groups. It is
+    computed with three values of `r`: the score of the class logit, the score of the propensity logit, and
+    :math:`f - \bar f`. The largest result is returned.
     """
     with np.errstate(divide="ignore"):
         u, v = (np.log(p) - np.log1p(-p) for p in np.clip([f, e], 1e-9, 1.0 - 1e-9))
     du, dv = likelihood.score(s, likelihood.pair_terms(u, v))
     parts = np.column_stack([w * du, w * dv, w * (f - (w @ f) / w.sum())])
     parts -= np.outer(w, parts.sum(axis=0) / w.sum())
-    squares = (np.square(parts) / w[:, None]).sum(axis=0)  # as if each unit of weight were an independent row
+    squares = (np.square(parts) / w[:, None]).sum(axis=0)  # the value if each unit of weight were an independent row
     by_group = np.square(sums_by_group(parts, group)).sum(axis=0) * _few_groups_factor(group[w > 0])
     # Grids use normal quantiles, so the factor accounts for the heavier tails of Student's distribution.
     by_group *= (quantile(LEVEL_COMPARED, max(np.unique(group[w > 0]).size - 1, 1)) / quantile(LEVEL_COMPARED)) ** 2
@@ -268,8 +283,9 @@ def widened(grids: tuple[ClassPriorGrid, ...], times: float) -> tuple[ClassPrior
 def overcount_factor(weight: float, squares: float, n_rows: float, *, counts: bool) -> float:
     r"""Return the factor by which survey weights overstate the information of a likelihood; 1 for counts of rows.
 
-    The factor is the total weight divided by Kish's effective number of rows, :math:`\sum w^2 / \sum w`. `counts`
-    states whether all weights are whole numbers. Whole numbers with a small mean are treated as counts of rows.
+    The factor is :math:`\sum w^2 / \sum w`: the total weight divided by Kish's effective number of rows. `counts`
+    states whether all weights are whole numbers. Whole numbers with a mean of at most `MAX_MEAN_COUNT_WEIGHT` are
+    treated as counts of rows.
 
     Examples
     --------

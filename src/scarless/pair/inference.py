@@ -1,4 +1,4 @@
-"""Standard errors and intervals of a fitted pair of models."""
+"""Standard errors and intervals of two fitted logistic models, by the delta method."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -26,16 +26,17 @@ from scarless.pair.solving import Pull
 # Relative rounding error of the information matrix.
 INFORMATION_ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
 
-_MIN_RELATIVE_MEAT = 1e-9  # added to the middle matrix of the sandwich formula, relative to the information
+# Added to the diagonal of the middle matrix of the sandwich formula, relative to the diagonal of the information.
+_MIN_RELATIVE_MEAT = 1e-9
 _ROWS_PER_CHUNK = 1024  # rows whose gradients are held in memory at a time
 _TEST_TOL = 1e-8  # tolerance per row of fits for likelihood ratios
 
 
 @dataclass(frozen=True, eq=False)
 class PairInference:
-    """Fitted models with the sums over rows that standard errors need.
+    """Fitted models, and the sums over rows that standard errors need.
 
-    It does not store the rows. The information matrix is None if the models have too many parameters.
+    The rows themselves are not stored. The information matrix is None if the models have too many parameters.
     """
 
     objective: PairObjective
@@ -44,17 +45,18 @@ class PairInference:
     propensity_C: float
     n_rows: int  # rows with a positive weight
     sums: PairSums
-    information: Matrix | None  # of the likelihood alone
+    information: Matrix | None  # of the likelihood, without penalties and constraints
     added: Matrix | None  # information added by penalties and constraints, without pseudo-observations
-    expected: bool  # whether `information` is the expected one, because the observed one is not semi-definite
+    # Whether `information` is the expected information, because the observed information is not semi-definite.
+    expected: bool
     noise: float  # relative rounding error of the information
-    swappable: bool  # whether only the start determines which model is the classifier
+    swappable: bool  # whether only the paper's start determines which model is the classifier
     ridge: Vector  # ridge penalty of each parameter
-    pulls: tuple[Pull, ...] = ()  # penalties from pseudo-observations, of positives and of false labels
+    pulls: tuple[Pull, ...] = ()  # penalties from pseudo-observations: of positives, and for false positive rates
     pseudo_observations: PseudoPositives | None = None
-    meat: Matrix | None = None  # with groups, the cross product of the groups' scores (the sandwich's middle)
-    row_variances: tuple[float, ...] = ()  # sampling variances of class prior and label frequency, with groups
-    n_groups: int = 0  # number of groups, if any
+    meat: Matrix | None = None  # with groups: cross product of the groups' scores, the middle of the sandwich formula
+    row_variances: tuple[float, ...] = ()  # with groups: sampling variances of class prior and label frequency
+    n_groups: int = 0  # 0 without groups
 
     @property
     def f(self) -> Design:
@@ -73,7 +75,7 @@ class PairInference:
 
     @property
     def beta_e(self) -> Vector:
-        """All parameters but the classifier's."""
+        """Parameters of the propensity models, then false positive rates."""
         return self.objective.split(self.parameters)[1]
 
     @property
@@ -93,10 +95,13 @@ class PairInference:
 
     @cached_property
     def precision(self) -> Precision:
-        """The decomposed penalised information; with groups, the inverse of the cluster-robust covariance."""
+        """The inverse covariance of the parameters, decomposed.
+
+        It is the penalised information or, with groups, the inverse of the cluster-robust covariance.
+        """
         penalised, added = self.penalised_information(), self.added
         if self.meat is not None and added is not None:
-            # With fewer groups than parameters the middle matrix is singular.
+            # With fewer groups than parameters, the middle matrix is singular without this small addition.
             least = _MIN_RELATIVE_MEAT * np.diagonal(penalised)
             middle = self.meat + added + np.diag(np.maximum(least, np.finfo(np.float64).tiny))
             penalised = penalised @ np.linalg.solve(middle, penalised)
@@ -122,30 +127,30 @@ class PairInference:
 
     @property
     def mean_propensity(self) -> float:
-        """The mean of `e` over all rows: the class prior if the models were swapped."""
+        """The mean of `e` over all rows. This is the class prior of the swapped models."""
         return float(self.sums.propensities / self.sums.weight)
 
     @property
     def swapped(self) -> Vector:
-        """The parameters with the models swapped, which have the same likelihood."""
+        """The parameters after the models are swapped. Their likelihood is the same."""
         return swap(self.beta_f, self.beta_e, self.f, self.e)
 
     def needed_information(self) -> Matrix:
-        """Return the information matrix; raise an error if there is none."""
+        """Return the information matrix; raise an error if the models have too many parameters."""
         if self.information is None:
             raise ValueError(
-                f"There are no standard errors: the two models have {self.parameters.size} parameters together, and "
-                f"standard errors are computed for at most {MAX_MATRIX_PARAMETERS}. Give the models fewer columns, or "
+                f"There are no standard errors: they are computed for models with at most {MAX_MATRIX_PARAMETERS} "
+                f"parameters together, but these models have {self.parameters.size}. Give the models fewer columns, or "
                 "use scarless.diagnostics.bootstrap_intervals."
             )
         return self.information
 
     def penalised_information(self) -> Matrix:
-        """Return the information of likelihood, penalties and constraints together."""
+        """Return the sum of the information of the likelihood, of penalties and of constraints."""
         return np.asarray(self.needed_information() + (0.0 if self.added is None else self.added))
 
     def collinear(self) -> tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]]:
-        """Return sets of collinear columns of the classifier and of the first propensity model."""
+        """Return the sets of collinear columns of the classifier, and those of the first propensity model."""
         information = self.needed_information()
         f, e = (
             uncertainty.collinear_columns(information[part, part], self.sums.columns[part], noise=self.noise)
@@ -158,19 +163,19 @@ class PairInference:
         return self.precision.errors(np.eye(self.parameters.size))
 
     def quantile(self, level: float) -> float:
-        """Return the normal quantile of an interval; with groups, that of Student's distribution."""
+        """Return the quantile for intervals: of the normal distribution or, with groups, of Student's."""
         return quantile(level, max(self.n_groups - 1, 1) if self.n_groups else np.inf)
 
     def error_of(self, functional: Functional) -> float:
-        """Return the standard error of a functional, including the sampling of rows from a population."""
+        """Return the standard error of a functional. It includes the error of sampling rows from a population."""
         (error,) = self.precision.errors(functional.gradient[None])
         return float(np.hypot(error, np.sqrt(functional.row_variance)))
 
     def class_prior_interval(self, level: float) -> Interval:
-        """Return an interval for the class prior; it ends at 1 if the fit has a label frequency of 1.
+        """Return the interval of the class prior.
 
-        With one label for each row, the optimum is then at the boundary, and derivatives say nothing about the number
-        of missing labels.
+        With one label for each row and a label frequency of 1, the interval ends at 1. The optimum is then at the
+        boundary, and derivatives say nothing about the number of unlabelled positives.
         """
         low, high = self.interval_of(self.class_prior, level)
         at_boundary = not self.has_extra_information and all_labelled(self.label_frequency.value)
@@ -182,7 +187,7 @@ class PairInference:
         return not isinstance(self.objective, LogisticPair)
 
     def interval_of(self, functional: Functional, level: float) -> Interval:
-        """Return an interval that is symmetric on the logit scale."""
+        """Return the interval of a functional, which is symmetric on the logit scale."""
         value, error = functional.value, self.error_of(functional)
         slope = value * (1.0 - value)
         error = error / slope if slope > 0 else np.inf  # at 0 and 1 the logit is infinite
@@ -194,26 +199,30 @@ class PairInference:
     ) -> Matrix:
         """Return the interval of each row for the "class", the "propensity" of a kind of look, or the "posterior".
 
-        Intervals are symmetric on the logit scale, by the delta method. For a row whose class is known, both ends of
-        the interval are equal. A `recalibration` adds the uncertainty of the class prior.
+        The delta method gives intervals that are symmetric on the logit scale. If the class of a row is known, both
+        ends of its posterior's interval are equal. With a `recalibration`, intervals include the uncertainty of the
+        class prior.
         """
         place = (self.objective, self.parameters, self.precision, self.quantile(level))
         return np.asarray(engine.collect(_block_intervals, *place, of, kind, recalibration))
 
     def parameter_draws(self, n_draws: int, rng: np.random.Generator) -> Matrix:
-        """Draw errors of the parameters, one row for each draw; directions without information have no errors."""
+        """Draw estimation errors of the parameters, one row for each draw.
+
+        The error is 0 in directions about which there is no information.
+        """
         root = self.precision.root
         draws = np.asarray(rng.standard_normal((n_draws, root.shape[1])) @ root.T)
-        if self.n_groups:  # Student's distribution
+        if self.n_groups:  # dividing normal draws by a chi-squared root gives Student's distribution
             freedom = max(self.n_groups - 1, 1)
             draws *= np.sqrt(freedom / rng.chisquare(freedom, size=(n_draws, 1)))
         return draws
 
     def out_of_fold_logits(self, engine: Engine) -> Matrix:
-        r"""Return the logits of each row that a fit without this row would give, to first order.
+        r"""Return the logits that a fit without the row would give to each row, to first order.
 
-        The result has one column for each logit. Without a row, the parameters change by :math:`-A^{-1} g`, with the
-        row's score `g` and the penalised information `A`.
+        The result has one column for each logit. If a row is left out, the parameters change by :math:`-A^{-1} g`,
+        where `g` is the row's score and `A` the penalised information.
         """
         root = replace(self, meat=None).precision.root
         return np.asarray(engine.collect(_block_out_of_fold, self.objective, self.parameters, root))
@@ -223,8 +232,9 @@ class PairInference:
     ) -> tuple[Any, tuple[Any, ...]]:
         """Return the block function that draws posteriors from the distribution of the parameters, and its parameters.
 
-        For a recalibrated fit, `priors` are drawn class priors, which also determine the label frequency. The drawn
-        parameters are then adjusted so that they do not change class prior and label frequency, to first order.
+        The function returns one row for each row of a block, and one column for each draw. For a recalibrated fit,
+        `priors` are class priors that were drawn before. They also determine the label frequency, so the drawn parameters are
+        adjusted to leave class prior and label frequency unchanged, to first order.
         """
         noise = self.parameter_draws(n_draws, rng)
         place = (self.objective, self.parameters)
@@ -246,9 +256,9 @@ def pair_inference(
 ) -> PairInference:
     """Return the `PairInference` of a fitted pair.
 
-    `fit` may be the parameters alone. `sums` and `information` can be passed if they are known. Otherwise they are
-    computed. The information is also computed again if it is not positive definite with penalties, and is None if the
-    models are too wide.
+    `fit` may be the parameters alone. `sums` and `information` are computed if they are not passed. The information is
+    also computed again if its sum with the penalties is not positive definite. It is None if the models have too many
+    parameters.
     """
     constraints = fit.constraints if isinstance(fit, PairFit) else ()
     beta = fit.parameters if isinstance(fit, PairFit) else fit
@@ -261,7 +271,8 @@ def pair_inference(
         pseudo = problem._replace(pseudo_observations=None).pulls
         added = np.diag(ridge) + sum(pull.sums(beta).curvature for pull in pseudo)
         added = added + sum(constraint.information(beta) for constraint in constraints)
-        # A solver may have replaced a singular observed information by the expected one, so compute the observed first.
+        # The given information may be the expected one, because the solver uses it if the observed one is singular.
+        # The observed information is therefore computed first.
         if information is None or not uncertainty.is_definite(information + added, noise=noise):
             information = engine.total(objective.sums, beta, Curvature.OBSERVED).curvature
             if expected := not uncertainty.is_semi_definite(information + added, noise=noise):
@@ -285,10 +296,10 @@ def pair_inference(
 
 
 def disagreements(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[tuple[str, float]]:
-    """Return a description of each constraint, with its disagreement with the rows in standard errors.
+    """Return, for each constraint, its description and its disagreement with the rows in standard errors.
 
-    The disagreement is the square root of the likelihood ratio statistic, which is twice the log-likelihood gain if the
-    constraint is dropped.
+    The disagreement is the square root of the likelihood ratio statistic. This statistic is twice the log-likelihood
+    gain if the constraint is dropped.
     """
     if not problem.constraints:
         return []
@@ -303,7 +314,7 @@ def disagreements(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[
 
 
 def penalised_loss(problem: PairProblem, beta: Vector) -> float:
-    """Return minus the penalised log-likelihood, without exact constraints, which hold anyway."""
+    """Return minus the penalised log-likelihood. Exact constraints add nothing, because they hold."""
     constraints = tuple(constraint for constraint in problem.constraints if constraint.variance > 0)
     return float(problem.penalised(constraints).evaluate(beta, Curvature.NONE).value)
 
@@ -339,7 +350,10 @@ def _block_intervals(
 
 
 def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision: Precision) -> Vector:
-    """Return the standard errors of a quantity of each row, given its derivatives in the logits of the row."""
+    """Return the standard error of a quantity of each row.
+
+    `along` contains the derivatives of the quantity with respect to the logits of the row.
+    """
     errors = np.empty(len(along))
     for start in range(0, errors.size, _ROWS_PER_CHUNK):
         part = slice(start, start + _ROWS_PER_CHUNK)
@@ -376,7 +390,7 @@ def _block_recalibrated_draws(
     recalibration: Recalibration,
     priors: Vector,
 ) -> Matrix:
-    """Return draws of a recalibrated fit to one label for each row, each at its own class prior."""
+    """Return drawn posteriors of a recalibrated fit to one label for each row; each draw has its own class prior."""
     X = _in_double(X)
     u, v = objective.logit_values(X, beta)[:2]
     u_noise, v_noise = (

@@ -1,14 +1,14 @@
-r"""Learners: a common interface to estimators of any library, with real-valued targets.
+r"""Learners: a common interface to the estimators of all libraries, with real-valued targets.
 
-A learner fits *targets* :math:`t_i` with weights :math:`w_i`: it minimises
-:math:`\sum_i w_i (t_i\,\delta_1(p_i) + (1-t_i)\,\delta_0(p_i))`, with the losses :math:`\delta_1` of a positive and
-:math:`\delta_0` of a negative. Targets can be labels (:math:`t=s`), posteriors (:math:`t=q`), or those of the
-propensity-weighted risk (:math:`t=s/e`, above 1 for labelled rows).
+A learner fits probabilities :math:`p_i` to *targets* :math:`t_i` with weights :math:`w_i`. It minimises
+:math:`\sum_i w_i (t_i\,\delta_1(p_i) + (1-t_i)\,\delta_0(p_i))`, where :math:`\delta_1` is the loss of a positive and
+:math:`\delta_0` the loss of a negative. The targets are labels (:math:`t=s`), posteriors (:math:`t=q`), or the targets
+of the propensity-weighted risk (:math:`t=s/e`, which is above 1 for labelled rows with :math:`e<1`).
 
-Some estimators accept real-valued targets. All others get each row up to twice, as a positive of weight :math:`wt` and
-a negative of weight :math:`w(1-t)`. The second weight is negative if :math:`t>1`. Few estimators support negative
-weights; `negative_weight_problem` in `scarless.models.propensity_weighted` checks an estimator. The expectation
-maximisation of the paper alternates between two learners.
+Some estimators accept real-valued targets. For the others, a row can become two rows: a positive of weight :math:`wt`
+and a negative of weight :math:`w(1-t)`. The second weight is negative if :math:`t>1`. Few estimators support negative
+weights; `negative_weight_problem` in `scarless.models.propensity_weighted` checks whether an estimator does. The
+function `em` runs the expectation maximisation of the paper with two learners.
 """
 
 from collections import deque
@@ -39,12 +39,12 @@ from scarless.pair.logistic import all_columns, engine_of, fit_targets, predict
 
 
 class Learner(Protocol):
-    """An object that fits targets and predicts probabilities; `model` is the estimator that users see."""
+    """An object that fits targets and predicts probabilities; `model` is the fitted estimator."""
 
     model: Any
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
-        """Fit targets `t` with weights `w`; a second call may start from the result of the first."""
+        """Fit targets `t` with weights `w`. A second call may start at the result of the first call."""
         ...
 
     def probability(self, X: Any) -> Vector:
@@ -53,9 +53,9 @@ class Learner(Protocol):
 
 
 def as_learner(estimator: Any, *, name: str, C: float, plain_labels: bool = False) -> Learner:
-    """Return the learner for an estimator; the estimator None is the logistic model.
+    """Return the learner for an estimator; None means the logistic model.
 
-    With `plain_labels`, all targets are 0 or 1, so any classifier can be used directly.
+    Set `plain_labels` if all targets are 0 or 1. Every classifier can then be used directly.
     """
     if estimator is None:
         return LogisticLearner(C=C)
@@ -69,7 +69,7 @@ def as_learner(estimator: Any, *, name: str, C: float, plain_labels: bool = Fals
 
 
 class ConstantLearner:
-    r"""One probability for all rows, :math:`\sum w t / \sum w`."""
+    r"""A learner that predicts the same probability for all rows, :math:`\sum w t / \sum w`."""
 
     def __init__(self) -> None:
         self.model: Any = None
@@ -85,7 +85,7 @@ class ConstantLearner:
 
 
 class LogisticLearner:
-    """The logistic model on real-valued targets, started from its previous fit."""
+    """A logistic model of real-valued targets. Each fit starts at the result of the previous fit."""
 
     def __init__(self, *, C: float, tol: float = 1e-12, max_iter: int = 100) -> None:
         self.C, self.tol, self.max_iter = C, tol, max_iter
@@ -118,19 +118,21 @@ class LogisticLearner:
 
 
 def refuse_gaps(values: Any) -> None:
-    """Raise an error if values are NaN or infinite. They are checked here because some models accept such values."""
+    """Raise an error if values that a logistic model uses are NaN or infinite. Other models may accept such values."""
     if not np.isfinite(values).all():
         raise ValueError(
-            "A logistic model uses columns with NaN or infinite values. It may be the class model or the propensity "
-            "model. Fill in these values, for example with sklearn.impute.SimpleImputer, or replace the logistic model "
-            "by an estimator that accepts them, such as HistGradientBoostingClassifier()."
+            "A logistic model uses columns with NaN or infinite values. It is the class model or the propensity model. "
+            "Fill in these values, for example with sklearn.impute.SimpleImputer. If estimator or propensity_estimator "
+            "is None, which means a logistic model, you can instead pass an estimator that accepts these values, such "
+            "as HistGradientBoostingClassifier()."
         )
 
 
 class CopiesLearner:
     """Any classifier with ``sample_weight`` and ``predict_proba``; rows with fractional targets are used twice.
 
-    An estimator that splits its rows internally, for early stopping or calibration, may put a row into both parts.
+    An estimator may split its rows, for early stopping or calibration. The two copies of a row may then be in different
+    parts.
     """
 
     def __init__(self, estimator: Any, *, name: str) -> None:
@@ -143,21 +145,21 @@ class CopiesLearner:
         rows = np.concatenate([positive, negative])
         y = np.repeat([1, 0], [positive.size, negative.size])
         weight = np.concatenate([(w * t)[positive], (w * (1.0 - t))[negative]])
-        order = np.argsort(rows, kind="stable")  # the order of the table, so that 0/1 targets give an ordinary fit
+        order = np.argsort(rows, kind="stable")  # as in the table, so that targets of 0 and 1 give an ordinary fit
         fit_weighted(self.model, take_rows(X, rows[order]), y[order], weight[order])
 
     def probability(self, X: Any) -> Vector:
-        """Return the probability of class 1, clipped to [0, 1], because propensity-weighted counts can exceed 1."""
+        """Return the probability of class 1, clipped to [0, 1]: with negative weights, it can be outside."""
         return np.clip(positive_probability(self.model, X), 0.0, 1.0)
 
 
 class TreeLearner:
-    r"""Trees and forests, fitted by regression on the targets, which grows the same trees.
+    r"""Trees and forests, fitted by regression on the targets. The regression grows the same trees as the classifier.
 
-    For a node with mean target :math:`\bar t` the Gini impurity is :math:`2\bar t(1-\bar t)`, so both Gini's index and
-    the squared error rank splits by :math:`\sum_k n_k \bar t_k^2`. A leaf predicts :math:`\sum wt/\sum w`, which is the
-    propensity-weighted share of positives for :math:`t=s/e`. Regression needs no copies of rows and no negative
-    weights. Limits on the rows of a leaf, and bootstrap samples, therefore refer to rows and not to copies.
+    The Gini impurity of a node with mean target :math:`\bar t` is :math:`2\bar t(1-\bar t)`. Gini impurity and squared
+    error therefore both rank splits by :math:`\sum_k n_k \bar t_k^2`. A leaf predicts :math:`\sum wt/\sum w`. For
+    :math:`t=s/e`, this is the propensity-weighted share of positives. Regression needs no copies of rows and no
+    negative weights. Limits on the rows of a leaf, and bootstrap samples, therefore refer to rows and not to copies.
     """
 
     def __init__(self, estimator: Any, *, name: str) -> None:
@@ -169,14 +171,15 @@ class TreeLearner:
         fit_weighted(self.model, X, t, w)
 
     def probability(self, X: Any) -> Vector:
-        """Return the mean target of the leaf, clipped to [0, 1], because propensity-weighted targets can exceed 1."""
+        """Return the mean target of the row's leaf, clipped to [0, 1]: propensity-weighted targets can exceed 1."""
         return np.clip(np.asarray(self.model.predict(X), dtype=np.float64), 0.0, 1.0)
 
 
 class LightGBMLearner:
-    r"""LightGBM with its objective replaced: gradient :math:`w(p - t)`, curvature :math:`w p(1-p)`.
+    r"""LightGBM with another objective, which has the gradient :math:`w(p - t)` and the curvature :math:`w p(1-p)`.
 
-    Real-valued targets need no copies and no negative weights: the loss is convex in the score.
+    This objective accepts real-valued targets, so no copies of rows and no negative weights are needed. It is convex
+    in the score.
     """
 
     def __init__(self, estimator: Any, *, name: str) -> None:
@@ -186,7 +189,7 @@ class LightGBMLearner:
             raise ValueError(f"{name} must be an LGBMClassifier; got {type(estimator).__name__}.")
         if estimator.get_params().get("class_weight") is not None:
             raise ValueError(
-                f"{name} must not have a class_weight, because the targets of the fit are not classes. Leave "
+                f"{name} must not have a class_weight, because its targets are numbers and not classes. Leave "
                 "class_weight out, and pass sample_weight to fit instead."
             )
         parameters = {key: value for key, value in estimator.get_params().items() if key != "class_weight"}
@@ -201,7 +204,7 @@ class LightGBMLearner:
         return w * (p - t), w * p * (1.0 - p)
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
-        """Boost from the best constant."""
+        """Boost, starting at the logit of the mean target."""
         share = float(w @ t) / float(w.sum())
         self.base = float(logit(np.clip(share, 1e-6, 1.0 - 1e-6)))
         self.model.fit(X, t, sample_weight=w, init_score=np.full(t.size, self.base))
@@ -220,12 +223,12 @@ def check_weighted_classifier(estimator: Any, name: str) -> None:
     if not hasattr(estimator, "predict_proba"):
         raise ValueError(
             f"{name}={type(estimator).__name__} has no predict_proba. Use a classifier that predicts probabilities, or "
-            "wrap it: sklearn.calibration.CalibratedClassifierCV(estimator)."
+            "wrap this classifier in sklearn.calibration.CalibratedClassifierCV."
         )
     if not takes_weights(estimator):
         raise ValueError(
-            f"{name}={type(final_step(estimator)).__name__} does not accept sample_weight in fit, which this method "
-            "needs. Use a classifier that does, such as LogisticRegression or HistGradientBoostingClassifier."
+            f"{name}={type(final_step(estimator)).__name__} does not accept sample_weight in fit. Use a classifier "
+            "that accepts sample_weight, such as LogisticRegression or HistGradientBoostingClassifier."
         )
 
 
@@ -238,13 +241,13 @@ _REGRESSORS = {
 
 
 def has_equivalent_regressor(estimator: Any) -> bool:
-    """Whether the last step of an estimator is a tree or forest with Gini's index and without class weights."""
+    """Whether the last step of an estimator is a tree or forest with the Gini criterion and without class weights."""
     final = final_step(estimator)
     return type(final) in _REGRESSORS and final.criterion == "gini" and final.class_weight is None
 
 
 def equivalent_regressor(classifier: Any) -> Any:
-    """Return the regressor that grows the same trees. Its impurity decreases are half those of Gini's index."""
+    """Return the regressor that grows the same trees. Its impurities, and limits on them, are half of Gini's."""
     parameters = {name: value for name, value in classifier.get_params().items() if name != "class_weight"}
     halved = {name: 0.5 * parameters[name] for name in ("ccp_alpha", "min_impurity_decrease")}
     return _REGRESSORS[type(classifier)](**{**parameters, **halved, "criterion": "squared_error"})
@@ -260,9 +263,9 @@ def with_final_step(estimator: Any, final: Any) -> Any:
 
 
 def fresh(estimator: Any) -> Any:
-    """Return a clone without warm start, which would continue the previous fit instead of starting again.
+    """Return a clone with warm start switched off, so that each fit starts again.
 
-    Logistic regression keeps its warm start: it converges to the same fit, only faster.
+    For logistic regression, warm start is switched on: the result is the same, but fits are faster.
     """
     copy = clone(estimator)
     final = final_step(copy)
@@ -280,22 +283,22 @@ def positive_probability(estimator: Any, X: Any) -> Vector:
     p = proba[:, int(np.flatnonzero(classes == 1)[0])]
     if not np.isfinite(p).all():
         raise ValueError(
-            f"{type(final_step(estimator)).__name__} predicted probabilities that are NaN or infinite. Negative "
-            "weights can cause this: with PropensityWeightedClassifier, use method='likelihood', which has no negative "
-            "weights. With other models, use another classifier."
+            f"{type(final_step(estimator)).__name__} predicted probabilities that are NaN or infinite. Use another "
+            "classifier. In PropensityWeightedClassifier, negative weights can be the cause; method='likelihood' has "
+            "no negative weights."
         )
     return p
 
 
 class EMStep(NamedTuple):
-    """One iteration of EM: mean observed log-likelihood, and mean absolute slope of the propensities."""
+    """One iteration of EM."""
 
-    log_likelihood: float
-    slope: float
+    log_likelihood: float  # observed log-likelihood per row
+    slope: float  # mean absolute slope of the propensities over the last iterations
 
 
 class EMResult(NamedTuple):
-    """Result of EM. The learners hold the models."""
+    """Result of EM, without the models: these are stored in the learners."""
 
     converged: bool
     history: list[EMStep]
@@ -318,10 +321,10 @@ def em(
 ) -> EMResult:
     """Run expectation maximisation until both the likelihood and the propensities have converged.
 
-    The stopping rule follows the published code. Over the last `window` models, the mean observed log-likelihood must
-    have risen by less than `tol`, and the mean absolute least-squares slope of the propensities must be below
-    `slope_tol`. (The published code uses the expected complete-data likelihood, which need not rise in each iteration,
-    and the propensities of unlabelled rows only.)
+    The iteration ends if, over the last `window` models, the observed log-likelihood per row has risen by less than
+    `tol`, and the mean absolute least-squares slope of the propensities is below `slope_tol`. The published code has
+    the same rule, but uses the expected complete-data likelihood, which need not rise in each iteration, and only the
+    propensities of unlabelled rows.
 
     References
     ----------
@@ -356,7 +359,7 @@ def em(
 def em_known_propensity(
     X: Any, s: Vector, e: Vector, w: Vector, f: Learner, *, tol: float, window: int, max_iter: int
 ) -> EMResult:
-    """Run expectation maximisation over the classifier, given known propensities; all targets are in [0, 1]."""
+    """Run expectation maximisation for the classifier, with known propensities."""
     share = float(w @ s) / float(w.sum())
     f.fit(X, s, w * np.where(s == 1, 1.0 - share, share))
     p_f = f.probability(X)

@@ -1,7 +1,7 @@
-"""Fits of one logistic model on an engine, and helpers for rows in memory.
+"""Fits of one logistic model to the rows of an engine, and helpers for rows in memory.
 
-Parameters are coefficients, then the intercept. `C` is the inverse regularisation strength, as in scikit-learn's
-``LogisticRegression``; the intercept is not penalised.
+Parameter vectors contain the coefficients, then the intercept. `C` is the inverse regularisation strength, as in
+scikit-learn's ``LogisticRegression``. The intercept is not penalised.
 """
 
 import math
@@ -22,14 +22,14 @@ from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, TargetLogistic
 from scarless.pair.solving import PenalisedProblem
 
-_START_TOL = 1e-4  # tolerance per row of starts, which need not be exact
-_MAX_PENALTY = 1e100  # a larger penalty could overflow, and all coefficients are 0 anyway
+_START_TOL = 1e-4  # tolerance per row of fits that make a start: these need not be exact
+_MAX_PENALTY = 1e100  # larger penalties are reduced to this: they could overflow, and all coefficients are 0 anyway
 
 
 def fit_targets(
     engine: Engine, design: Design, *, C: float, tol: float, max_iter: int, start: Vector | None = None
 ) -> Solution:
-    """Fit a logistic model to real-valued targets. The row values are the target ``t`` and the weight ``w``."""
+    """Fit a logistic model to real-valued targets. The rows must have the target ``t`` and the weight ``w``."""
     weight, target = engine.total(_block_targets)
     problem = PenalisedProblem(engine, TargetLogistic(design), ridge_of(design, C))
     beta = constant_model(design, float(np.clip(target / weight, 1e-3, 1.0 - 1e-3))) if start is None else start
@@ -37,7 +37,7 @@ def fit_targets(
 
 
 def fit_known_propensity(engine: Engine, design: Design, *, C: float, tol: float, max_iter: int) -> Solution:
-    """Fit a logistic class model with known propensities. The row values are ``s``, ``w`` and the propensity ``e``."""
+    """Fit a logistic class model with known propensities. The rows must have ``s``, ``w`` and the propensity ``e``."""
     known, totals = engine.derive(_propensity_logits, keep=True), row_totals(engine)
     problem = PenalisedProblem(known, KnownPropensity(design), ridge_of(design, C))
     beta = balanced_start(engine, design, totals.labelled_share, C=C)
@@ -45,13 +45,16 @@ def fit_known_propensity(engine: Engine, design: Design, *, C: float, tol: float
 
 
 def balanced_start(engine: Engine, design: Design, labelled_share: float, *, C: float) -> Vector:
-    """Return the first classifier of the paper: labelled against unlabelled rows, with equal total weights."""
+    """Return the first classifier of the paper, which separates labelled from unlabelled rows.
+
+    Labelled rows and unlabelled rows have the same total weight.
+    """
     balanced = engine.derive(_balanced, labelled_share)
     return fit_targets(balanced, design, C=C, tol=_START_TOL, max_iter=50).parameters
 
 
 def propensity_start(engine: Engine, design: Design, *, C: float) -> Vector:
-    """Return the first propensity model of the paper: a fit of ``s`` with unlabelled rows weighted by their ``f``."""
+    """Return the first propensity model of the paper: a fit to ``s`` with unlabelled rows weighted by their ``f``."""
     return fit_targets(engine.derive(_weighted_by_class), design, C=C, tol=_START_TOL, max_iter=50).parameters
 
 
@@ -143,13 +146,13 @@ def all_columns(engine: Engine) -> Design:
 
 
 def engine_of(X: Any, **rows: Vector) -> Engine:
-    """Return an engine for a checked table in memory, with row values."""
+    """Return an engine for a checked table in memory, with the given row values attached."""
     engine = open_rows(X)
     return attach(engine.read_as(how_to_read(engine)), **rows)
 
 
 def labelled_rows(training: Training, coding: LabelCoding) -> LabelledRows:
-    """Return checked rows in memory as labelled rows of an engine."""
+    """Convert checked rows in memory to labelled rows of an engine."""
     engine = engine_of(training.X, s=training.s, w=training.weight)
     return LabelledRows(engine, coding, row_totals(engine))
 
@@ -164,5 +167,5 @@ def _named(X: Any, rows: Rows, name: str) -> Vector:
 
 
 def all_labelled(label_frequency: float) -> bool:
-    """Whether a label frequency is 1, up to 1e-4."""
+    """Whether a label frequency is above 0.9999, so that it counts as 1."""
     return label_frequency > 1.0 - 1e-4

@@ -36,51 +36,55 @@ from scarless.pair.optima import best_fit
 from scarless.pair.problem import PairProblem, changed, same_columns, summarise_observations, swap
 from scarless.pair.solving import PenalisedProblem
 
-MIN_VARIANCE = 1e-12  # smallest variance of a score, and smallest distance of probabilities from 0 and 1
+MIN_VARIANCE = 1e-12  # smallest variance with which a statistic is computed, and margin of probabilities at 0 and 1
 TEST_TOL = 1e-8  # tolerance per row of fits for tests
-#: Smallest number of rows, and of labelled rows, of the part of a large table that is tested first. By judgement:
-#: relevant violations reach 4 standard errors in a part of this size.
+#: A large table is tested on a part first. The part has at least these numbers of rows and of labelled rows. By
+#: judgement: relevant violations reach 4 standard errors in a part of this size.
 ROWS_OF_TEST_PART, LABELLED_OF_TEST_PART = 20_000, 2_000
-#: All rows are tested if a statistic in that part reaches this many standard errors. By judgement: without a
-#: violation, it seldom does.
+#: All rows are tested if a statistic in that part reaches this many standard errors. By judgement: a statistic seldom
+#: reaches this number if the assumptions hold.
 Z_TO_TEST_ALL_ROWS = 2.0
-#: The test of the histories of labelled rows begins with a smaller part: the size of that part divided by the first
-#: number. If the statistic reaches the second number, in standard errors, the test is repeated in the larger part. By
-#: judgement.
+#: The test of the histories of labelled rows (`prior_gap`) begins with a smaller part. Its size is the size of the
+#: usual part divided by the first number. If the statistic reaches the second number, in standard errors, the test is
+#: repeated in the usual part. By judgement.
 FIRST_PART_DIVISOR, Z_TO_TEST_LARGER_PART = 4, 1.0
 LOGIT_OF_FIRST_RATE = -4.6  # logit of the false positive rate at the start of a fit: 1 in 100
-MAX_PARAMETERS_TESTED = 500  # score tests need a dense matrix of all parameters
-#: Smallest number of labels per parameter for a score test: with fewer, its variance would be too small. By judgement.
+MAX_PARAMETERS_TESTED = 500  # models with more parameters have no score tests, which need a dense matrix
+#: Smallest number of labels per parameter for a score test. With fewer labels, the estimated variance of the score
+#: would be too small. By judgement.
 MIN_LABELS_PER_PARAMETER = 3.0
 MAX_LOOKS_PAIRED = 12  # with more looks, only consecutive looks are compared, not all pairs
-#: Smallest score of a false positive rate, in standard errors, at which a fit with a rate is tried. Evidence: in 80
-#: fits to two and three looks with rates of 0 to .02, the likelihood ratio statistic was at most 1.1 standard errors in
-#: fits with a score below 1, and 0 in fits with a score below 0.
+#: A fit with an estimated false positive rate is tried only if the score of the rate reaches this number, in standard
+#: errors. Evidence: in 80 fits to two and three looks with rates of 0 to .02, the likelihood ratio statistic was at
+#: most 1.1 standard errors if the score was below 1, and 0 if the score was below 0.
 MIN_RATE_SCORE = 1.0
-#: Smallest number of second and later labels for an estimate of the number of positives from histories. With fewer,
-#: the estimate is skewed and uncertain. By judgement.
+#: Histories give an estimate of the number of positives only if rows have at least this number of second and later
+#: labels in total. With fewer, the estimate is skewed and uncertain. By judgement.
 MIN_SECOND_LABELS = 20.0
-#: Smallest variance of the difference between the estimate from histories and the fit, relative to the variance of the
+#: Smallest variance of the difference between the fit and the estimate from histories, relative to the variance of that
 #: estimate. By judgement.
 MIN_SHARE_OF_VARIANCE = 0.25
-#: Largest difference, in standard errors, between the frequency of looks after a label and without one. If it is
-#: larger, looks depend on earlier labels, and histories cannot be used. By judgement.
+#: Largest difference, in standard errors, between the frequency of looks after a label and the frequency of looks
+#: without an earlier label. If the difference is larger, looks depend on labels, and histories cannot be used. By
+#: judgement.
 MAX_Z_OF_LATER_LOOKS = 3.0
 DEFAULT_C = 1.0  # default of `C` and `propensity_C`
-#: A propensity counts as at a bound if it is closer to it than this share of the range between bounds. By judgement.
+#: A propensity is at a bound if its distance from the bound is less than this share of the range between both bounds.
+#: By judgement.
 BOUND_MARGIN = 0.02
-#: A propensity counts as outside the bounds if it is farther outside than this. By judgement.
+#: A propensity is outside the bounds if it is below or above them by more than this number. By judgement.
 OUTSIDE_MARGIN = 0.02
-#: Largest log-likelihood gap between two fits at which both count as possible, a likelihood ratio of 7. By judgement.
+#: Two fits are both possible if their log-likelihoods differ by at most this number: a likelihood ratio of 7. By
+#: judgement.
 MAX_GAP_OF_POSSIBLE_FIT = 2.0
 
 
 class AuditGap(NamedTuple):
-    """Positives among audited rows, compared with the number that labels and models predict."""
+    """Number of positives among audited rows, compared with the number that labels and models predict."""
 
     found: float
     expected: float
-    z_score: float  # difference in standard errors, as in the classes below
+    z_score: float  # the difference in standard errors; in the classes below too
 
 
 class EnteredFindings(NamedTuple):
@@ -91,22 +95,22 @@ class EnteredFindings(NamedTuple):
     labels: float  # labels of audited rows
     expected: float  # expected labels of audited rows
     others: float  # labels of rows that were not audited
-    z_score: float  # excess of labels among audited rows, in standard errors
-    missing: float  # deficit of unlabelled positives among audited rows, in standard errors
+    z_score: float  # labels of audited rows beyond the expected number, in standard errors
+    missing: float  # audited positives below the number expected from the labels, in standard errors
 
 
 class AuditSelectionGap(NamedTuple):
-    """Result of a fit under the other assumption about how rows were selected for audits."""
+    """Fit under the opposite assumption about the selection of rows for audits: "undo" for "drop", or vice versa."""
 
-    gained: float  # log-likelihood of labels, audits and their selection, minus that under the stated assumption
-    class_prior: float
+    gained: float  # log-likelihood gain by this fit, for labels, audits and their selection together
+    class_prior: float  # of this fit
 
 
 class PairGap(NamedTuple):
-    """Agreement of two looks, compared with independent looks."""
+    """How often two looks agree, compared with independent looks."""
 
     looks: tuple[int, int]
-    z_score: float  # positive if they agree more often than independent looks
+    z_score: float  # positive if the two looks agree more often than independent looks
 
 
 class OffsetGap(NamedTuple):
@@ -118,16 +122,16 @@ class OffsetGap(NamedTuple):
 
 
 class BoundGap(NamedTuple):
-    """Shares of positives with a propensity at a bound, and beyond it in a fit without bounds."""
+    """Shares of positives with a propensity at a bound and, in a fit without bounds, outside the bounds."""
 
-    on_bound: float
-    bound: float  # the bound that more positives are at
-    outside: float  # share of positives with a propensity outside the bounds, in a fit without them
-    z_score: float  # root of the likelihood ratio statistic
+    on_bound: float  # share of positives with a propensity at `bound`
+    bound: float  # the lower or the upper bound: the one with the larger share
+    outside: float  # share of positives with a propensity outside the bounds, in a fit without bounds
+    z_score: float  # square root of the likelihood ratio statistic
 
 
 class LookGap(NamedTuple):
-    """Labels of a look, compared with the number that the models predict."""
+    """Number of labels of a look, compared with the number that the models predict."""
 
     look: int
     found: float
@@ -139,7 +143,7 @@ Gap = TypeVar("Gap", PairGap, LookGap)
 
 
 class RateGap(NamedTuple):
-    """Estimated false positive rate, compared with the given one."""
+    """Estimated false positive rate, compared with the given rate."""
 
     rate: float
     given: float
@@ -147,7 +151,7 @@ class RateGap(NamedTuple):
 
 
 class PriorGap(NamedTuple):
-    """Class prior of the rows with a look, by the fit and by the histories of labelled rows alone."""
+    """Class prior of the rows with a look, estimated by the fit and by the histories of labelled rows alone."""
 
     by_fit: float
     by_histories: float
@@ -155,15 +159,17 @@ class PriorGap(NamedTuple):
 
 
 def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> AuditGap | None:
-    r"""Compare audits with the posteriors of the audited rows given their labels; None without informative audits.
+    r"""Compare the audited classes with the posteriors of the audited rows; None without informative audits.
+
+    The statistic is
 
     .. math:: \frac{\sum w (a - q)}{\sqrt{\sum w^2 q(1-q) + g'Vg}}
 
-    with the audited class `a` and the posterior `q` given the labels. The statistic is computed twice, and the larger
-    one counts. The first uses the fit itself and :math:`V = 0`, which is conservative, since the fit uses the audits.
-    The second uses fits to the labels `alone`, because many audits dominate the fit itself. `V` is then the covariance
-    of the parameters, and `g` the gradient of :math:`\sum w q`. Of several fits to labels, the one that agrees best
-    with the audits counts.
+    where `a` is the audited class, `q` the posterior given the labels, `g` the gradient of :math:`\sum w q`, and `V`
+    the covariance of the parameters. The statistic is computed twice, and the larger result is returned. The first
+    computation uses the fit itself and :math:`V = 0`. This is conservative, because the fit already uses the audits.
+    Many audits even dominate that fit. The second computation therefore uses `alone`: fits to the labels without
+    audits. Of several such fits, the fit that agrees best with the audits is used.
     """
     if not problem.observations.n_audited:
         return None
@@ -183,10 +189,11 @@ def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> Audit
 
 
 def entered_findings(problem: PairProblem, alone: list[PairFit]) -> EnteredFindings | None:
-    """Return counts that show whether findings of audits were entered as labels.
+    """Return counts that show whether findings of audits were entered as labels; None if there is nothing to count.
 
-    If they were, audited rows have labels more often than similar rows, and few audited positives have no label. Rows
-    that were selected for audits by their labels also have labels more often, but include unlabelled positives.
+    If findings were entered, audited rows have labels more often than similar rows, and few audited positives have no
+    label. If rows were selected for audits because of their labels, audited rows also have labels more often, but more
+    of the audited positives have no label. `alone` are fits to the labels without audits.
     """
     found = []
     for each in alone:
@@ -208,19 +215,22 @@ def compare_audit_selection(
 ) -> AuditSelectionGap | None:
     r"""Compare two assumptions about the selection of rows for audits; None if there is nothing to compare.
 
-    Either rows were audited whether or not they had a label ("drop"), or only unlabelled rows ("undo"). Let :math:`a`
-    indicate audited rows, and :math:`L` be the likelihood of labels and audits given `a`. Then
+    The assumptions are that rows were audited whether or not they had a label ("drop"), and that only unlabelled rows
+    were audited ("undo"). Let :math:`a` be 1 for audited rows and 0 for others, and let :math:`L` be the likelihood of
+    labels and audits given `a`. Then
 
     .. math::
         \text{drop: } L \prod_i p(x_i)^{a_i} (1 - p(x_i))^{1 - a_i}, \qquad
         \text{undo: } L \prod_{i: s_i = 0} r(x_i)^{a_i} (1 - r(x_i))^{1 - a_i}
 
-    are likelihoods of the same observations: labels of rows without an audit, and classes of audited rows. `p` and `r`
-    are logistic in the attributes, or constant if a constant has the better AIC. If one assumption holds, the
-    log-likelihood of the other is higher by 3 in fewer than 1 of 100 cases, because the difference is about normal with
-    a variance of twice its mean. If rows were selected in another way, such as at both ends of an attribute, the wrong
-    assumption may have the higher likelihood. There is nothing to compare if labels are kept, the fit did not converge,
-    models are too wide, or labels of several looks were dropped.
+    are likelihoods of the same observations: the selection for audits, the labels of rows without an audit, and the
+    classes of audited rows. `p` and `r` are logistic in the attributes, or constant if a constant has the better AIC.
+    The difference of the two log-likelihoods is about normal, and its variance is twice its mean. The log-likelihood of
+    the wrong assumption is therefore higher by 3 in fewer than 1 of 100 cases. If rows were selected in another way,
+    such as at both ends of an attribute, the wrong assumption may have the higher likelihood.
+
+    The result is None if `audit_labels` is "keep", if the fit did not converge, if the models have too many parameters,
+    or if `audit_labels` is "drop" and rows have several looks.
     """
     undone = audit_labels == "undo"
     wide = problem.objective.n_parameters > MAX_MATRIX_PARAMETERS
@@ -245,7 +255,8 @@ def compare_audit_selection(
 def _audit_selection_likelihood(problem: PairProblem, times: float, *, among: str, max_iter: int) -> float:
     """Return the log-likelihood of the selection of rows for audits, minus its number of parameters.
 
-    `among` are the rows that could be selected: "all" rows, or the "rest", which are audited and unlabelled rows.
+    `among` are the rows that could be selected: "all" rows, or the "rest", which are all rows that are audited or
+    unlabelled.
     """
     engine = problem.engine.derive(_audit_selection, among, keep=True)
     audited, weight = (float(each) for each in engine.total(_block_audited_weight))
@@ -280,7 +291,7 @@ def _block_audited_weight(X: Any, rows: Rows) -> tuple[Any, Any]:
 
 
 def row_weight(problem: PairProblem) -> float:
-    """Return the factor by which survey weights overstate the information; see `overcount_factor`."""
+    """Return the factor by which survey weights overstate the information of the rows; see `overcount_factor`."""
     squares, broken = (float(each) for each in problem.engine.total(_block_weights))
     return overcount_factor(problem.weight, squares, float(problem.totals.n_rows), counts=not broken)
 
@@ -293,8 +304,9 @@ def _block_weights(X: Any, rows: Rows) -> tuple[Any, Any]:
 def fit_labels_alone(problem: PairProblem, fit: PairFit, *, max_iter: int) -> list[PairFit]:
     """Fit the models to the labels without audits; return several optima if their likelihoods are similar.
 
-    Returns an empty list if there are no audits, the fit did not converge, or the models are too wide. The list is also
-    empty if labels alone do not identify the models: with one look and an unknown false positive rate.
+    The list is empty if there are no audits, if the fit did not converge, or if the models have too many parameters. It
+    is also empty for one look with an unknown false positive rate, because labels alone then do not identify the
+    models.
     """
     objective = problem.objective
     unknown = bool(objective.n_rates) and not problem.observations.has_second_looks
@@ -316,8 +328,8 @@ def fit_labels_alone(problem: PairProblem, fit: PairFit, *, max_iter: int) -> li
 def without_audits(problem: PairProblem) -> PairProblem:
     """Return the problem without audits and without strong penalties.
 
-    A penalty that suits a fit with audits may change the class prior of a fit without them by far more than its
-    standard error.
+    A penalty that is right for a fit with audits may change the class prior of a fit without audits by far more than
+    the standard error of the class prior.
     """
     without = problem.on(problem.engine.derive(_no_audits))._replace(
         observations=problem.observations._replace(n_audited=0.0)
@@ -328,10 +340,11 @@ def without_audits(problem: PairProblem) -> PairProblem:
 def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -> list[PairGap]:
     r"""Test whether pairs of looks are independent given class and attributes.
 
-    This is the score test of a parameter that makes two looks agree, with the score
-    :math:`q(s_j - e_j)(s_k - e_k) + (1-q)(s_j - h_j)(s_k - h_k)`, adjusted for the scores of all parameters. With two
-    looks, the test relies on the form of the models; with three looks or audits, it also uses how often looks agree.
-    In large tables, a part is tested first. All rows are tested if a statistic of the part is large.
+    The result contains a score test for each pair of looks. The tested parameter makes the two looks agree more often.
+    Its score is :math:`q(s_j - e_j)(s_k - e_k) + (1-q)(s_j - h_j)(s_k - h_k)`, adjusted for the scores of all other
+    parameters; `h` is the false positive rate. With two looks, the test relies on the form of the models. With three
+    looks or audits, it also uses how often looks agree. In large tables, a part is tested first, and all rows are
+    tested if a statistic of the part is large.
     """
     if not _can_be_tested(problem):
         return []
@@ -351,8 +364,8 @@ def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGa
     """Estimate the coefficient of the propensity's offset, which the fit assumes to be 1; None without an offset.
 
     The offset becomes one more propensity attribute, and its coefficient is tested by the likelihood ratio, because a
-    score test has little power. In 6 runs with one look and an effort as offset instead of its logarithm, a score test
-    gave 0.5 to 2.0 standard errors, and the likelihood ratio 1.5 to 5.5.
+    score test has little power. In 6 runs with one look, the offset was wrongly an effort instead of its logarithm. The
+    score test gave 0.5 to 2.0 standard errors, and the likelihood ratio 1.5 to 5.5.
     """
     objective = problem.objective
     if objective.offsets is None:
@@ -379,7 +392,7 @@ def offset_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> OffsetGa
 
 
 def _gain_by_log(problem: PairProblem, fit: PairFit, options: FitOptions) -> float:
-    """Return the log-likelihood gain if each offset is replaced by its logarithm; 0 if an offset is not positive."""
+    """Return the log-likelihood gain if offsets are replaced by their logarithms; 0 if an offset is not positive."""
     objective = problem.objective
     (least,) = problem.engine.collect(_block_least_offset, objective).min(axis=0, keepdims=True)
     if not least > 0.0:
@@ -405,7 +418,7 @@ def _block_least_offset(X: Any, rows: Rows, objective: PairObjective) -> Vector:
 
 
 def bound_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> BoundGap | None:
-    """Compare the fit with one without bounds; None if no bounds were given."""
+    """Compare the fit with a fit without bounds; None if no bounds were given."""
     bounds = problem.objective.bounds
     if bounds is None:
         return None
@@ -421,7 +434,7 @@ def bound_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> BoundGap 
 
 
 def _with_codes(engine: Engine, labels: Codes) -> Engine:
-    """Return rows with the codes of their looks, which some engines have already."""
+    """Return rows with the codes of their looks. Some engines have these codes already."""
     (known,) = engine.every(max(1, engine.n_rows)).total(_block_has_codes)
     return engine if float(known) > 0 else attach(engine, codes=labels)
 
@@ -431,18 +444,18 @@ def _block_has_codes(X: Any, rows: Rows) -> tuple[Any]:
 
 
 def _codes_of_looks(rows: Rows, kinds: Array) -> Array:
-    """Return the codes of the looks, without the audit that may follow them."""
+    """Return the codes of the looks. The column after them, if there is one, contains the audit."""
     return np.asarray(rows["codes"])[:, : len(kinds)]
 
 
 def look_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -> list[LookGap]:
     r"""Compare the number of labels of each look with the number that the models predict.
 
-    The prediction is made twice: from the look alone, :math:`f e_k + (1-f) h_k`, and given all earlier looks. The first
-    prediction is wrong if a look took place because of earlier looks. The second is wrong if rows differ in unobserved
-    ways. If a look really differs from the others, both statistics are large, so the smaller one is returned. In large
-    tables, a part is tested first. All rows are tested if a statistic of the part is large. The returned counts are
-    those of the tested rows.
+    There are two predictions for each look. The first, :math:`f e_k + (1-f) h_k`, ignores all other looks. It is wrong
+    if a look took place because of earlier looks. The second prediction uses the labels of all earlier looks. It is
+    wrong if rows differ in unobserved ways. If a look really differs from the others, both statistics are large, so the
+    smaller statistic is returned. In large tables, a part is tested first, and all rows are tested if a statistic of
+    the part is large. The returned numbers of labels are sums over the tested rows.
     """
     whole = problem._replace(engine=_with_codes(problem.engine, labels))
 
@@ -468,7 +481,10 @@ def _test_part_first(problem: PairProblem, gaps: Callable[[PairProblem], list[Ga
 
 
 def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector, kinds: Array) -> tuple[Matrix, ...]:
-    """Return, for each look, found and expected labels and the variance: by the look alone, and given earlier looks."""
+    """Return, for each look, the number of labels, its expectation and its variance, by both predictions.
+
+    See `look_gaps`.
+    """
     terms, w, codes = objective.terms(X, rows, beta), rows["w"], _codes_of_looks(rows, kinds)
     now, sums = terms.f, []
     for look, kind in enumerate(kinds):
@@ -485,13 +501,13 @@ def _block_look_gaps(X: Any, rows: Rows, objective: PairObjective, beta: Vector,
 
 
 def rate_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> RateGap | None:
-    """Estimate the false positive rate and compare it with the given one; None if the rows do not identify it.
+    """Estimate the false positive rate and compare it with the given rate; None if the rows do not identify the rate.
 
-    The statistic is the likelihood ratio of one rate for all looks. The fit with an estimated rate starts at the given
-    fit if the given rate is 0. Otherwise it uses the usual starts, because a rate that is far too high leads to very
-    different models. In large tables, only a part is tested. With one look, only a given rate that is too high can be
-    detected: some rows then have fewer labels than the given rate implies. A rate of 0 is tested only if some rows have
-    a second look.
+    The statistic is the square root of the likelihood ratio of a fit with one estimated rate for all looks. If the
+    given rate is 0, that fit starts at the given fit. Otherwise it uses the usual starts, because a given rate that is
+    far too high leads to very different models. In large tables, only a part is tested. With one look, only a rate that
+    is too high can be detected: some rows then have fewer labels than the given rate implies. A rate of 0 is tested
+    only if some rows have a second look.
     """
     given = problem.objective.false_positives
     if isinstance(given, str) or not fit.converged or (not problem.observations.has_second_looks and given is None):
@@ -520,15 +536,18 @@ def rate_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> RateGap | 
 def prior_gap(problem: PairProblem, fit: PairFit, labels: Codes, kinds: Array, *, max_iter: int) -> PriorGap | None:
     r"""Compare the class prior of a fit with an estimate that does not depend on the class model.
 
-    Without false positives, the propensities can be fitted to the histories of labelled rows alone (Huggins). The sum
-    :math:`\sum w_i / p_i` over these rows, with the probability `p` of any label, then estimates the number of
-    positives for any class model. Its variance includes the sampling of positives and labels and the error of the
-    propensities. The estimate is skewed if few rows have a small `p`. The variance is therefore computed twice, from
-    the labelled rows and from both models, and the larger one is used. If the models are correct, the fit is efficient,
-    and the variance of the difference is the difference of the variances (Hausman). In 700 simulated fits of correct
-    models to 300 to 2,000 rows, no difference exceeded 1.9 standard errors. With a linear fit of a quadratic class
-    model, the difference was 2.5 to 3.1. Returns None with one look, few second labels, or looks that depend on earlier
-    labels.
+    Without false positives, the propensities can be fitted to the histories of labelled rows alone (Huggins). Let `p`
+    be the resulting probability that a positive gets any label. The sum :math:`\sum w_i / p_i` over the labelled rows
+    then estimates the number of positives, whatever the class model is. The variance of this estimate includes the
+    sampling of positives and labels, and the error of the propensities. The estimate is skewed if few rows have a small
+    `p`. Its variance is therefore computed twice, from the labelled rows and from both models, and the larger variance
+    is used.
+    If the models are correct, the fit is efficient, and the variance of the difference is the difference of the
+    variances (Hausman).
+
+    In 700 simulated fits of correct models to 300 to 2,000 rows, no difference exceeded 1.9 standard errors. If the
+    class logit was quadratic and the fit was linear, the difference was 2.5 to 3.1. The result is None with one look,
+    few second labels, or looks that depend on earlier labels.
     """
     objective = problem.objective
     if not isinstance(objective, LooksLikelihood) or objective.false_positives is not None or not fit.converged:
@@ -577,7 +596,7 @@ def _block_positives_gradient(X: Any, rows: Rows, objective: PairObjective, beta
 
 
 def _looks_follow_labels(engine: Engine, kinds: Array) -> bool:
-    """Whether looks took place less or more often after a label than without one."""
+    """Whether looks took place less often or more often after a label than without an earlier label."""
     after, n_after, without, n_without = (float(each) for each in engine.total(_block_later_looks, kinds))
     if not n_after or not n_without:
         return True
@@ -587,7 +606,7 @@ def _looks_follow_labels(engine: Engine, kinds: Array) -> bool:
 
 
 def _block_later_looks(X: Any, rows: Rows, kinds: Array) -> tuple[Any, ...]:
-    """Return the number of actual and of possible looks after a label, and both without an earlier label."""
+    """Return the numbers of actual and of possible looks after a label, then both numbers without an earlier label."""
     codes, counted = _codes_of_looks(rows, kinds), (rows["w"] > 0)[:, None]
     after = np.cumsum(codes == 1, axis=1)[:, :-1] > 0
     took_place = codes[:, 1:] >= 0
@@ -596,7 +615,7 @@ def _block_later_looks(X: Any, rows: Rows, kinds: Array) -> tuple[Any, ...]:
 
 
 def _part_to_test(problem: PairProblem, times: int = 1) -> PairProblem:
-    """Return the problem on a part of a large table, with unchanged weights; `times` divides the size of the part."""
+    """Return the problem on a part of a large table, with unchanged weights; the usual size is divided by `times`."""
     n_rows, labelled = problem.engine.n_rows, int(problem.labelled_share * problem.engine.n_rows)
     step = min(times * n_rows // ROWS_OF_TEST_PART, times * labelled // LABELLED_OF_TEST_PART)
     if step < 2 or problem.constraints:
@@ -609,9 +628,9 @@ class _AuditSums(NamedTuple):
     """Sums over audited rows."""
 
     found: Any  # positives
-    expected: Any  # expected positives given the labels
-    variance: Any  # of the positives
-    gradient: Any  # of the expected positives
+    expected: Any  # expected positives, given the labels
+    variance: Any  # of the number of positives
+    gradient: Any  # of `expected`
     labels: Any
     expected_labels: Any
     label_variance: Any
@@ -676,9 +695,9 @@ def _neighbours(n_looks: int) -> list[tuple[int, int]]:
 
 
 def _block_on_bounds(X: Any, rows: Rows, objective: PairObjective, beta: Vector, near: float) -> tuple[Vector]:
-    """Return the expected number of looks at positives: all, those at the lower bound, and those at the upper bound.
+    """Return three expected numbers of looks at positives: all, those at the lower bound, and those at the upper bound.
 
-    A look is at a bound if its propensity is. Bounds of 0 and 1 are ignored.
+    A look is at a bound if its propensity is at the bound. Bounds of 0 and 1 are ignored.
     """
     assert objective.bounds is not None
     low, high = objective.bounds
@@ -691,7 +710,7 @@ def _block_on_bounds(X: Any, rows: Rows, objective: PairObjective, beta: Vector,
 def _block_outside(
     X: Any, rows: Rows, objective: PairObjective, beta: Vector, bounds: tuple[float, float]
 ) -> tuple[Vector]:
-    """Return the expected number of looks at positives: all, and those with a propensity outside the bounds."""
+    """Return two expected numbers of looks at positives: all, and those with a propensity outside the bounds."""
     terms = objective.terms(X, rows, beta)
     w = (rows["w"] * terms.f)[:, None] * terms.looks
     outside = (terms.e < bounds[0] - OUTSIDE_MARGIN) | (terms.e > bounds[1] + OUTSIDE_MARGIN)

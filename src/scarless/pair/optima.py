@@ -1,8 +1,8 @@
-"""Optimisation from several starts, the distinct optima that it finds, and the choice among them.
+"""Optimisation from several starts, and the choice among the optima that it finds.
 
-The optimum with the highest penalised likelihood is chosen, unless others differ from it by no more than noise. Among
-these, the optimum with the lowest label frequency is chosen, as in the paper: missing labels are attributed to the
-labelling rather than to the class. With looks, audits or constraints, the likelihood alone decides.
+Optima are tied if their penalised likelihoods differ from the highest by no more than noise. Of the tied optima, the
+one with the lowest label frequency is chosen, as in the paper: it explains missing labels by the labelling rather than
+by the class. With looks, audits or constraints, the optimum with the highest penalised likelihood is chosen.
 """
 
 import math
@@ -36,49 +36,51 @@ from scarless.pair.starts import (
     swapped_start,
 )
 
-#: Range of class priors among tied optima or candidates above which a fit warns. By judgement.
+#: A fit warns if the class priors of tied optima or candidates differ by more than this number. By judgement.
 WARN_RANGE_OF_CLASS_PRIORS = 0.25
-#: Two fits are the same optimum if their objectives agree to the first number (relative), and class prior, mean
-#: propensity and label frequency to the second. By judgement.
+#: Two fits are the same optimum if their objectives differ by at most the first number (relative), and if class prior,
+#: mean propensity and label frequency each differ by at most the second number. By judgement.
 SAME_OBJECTIVE, SAME_MEAN = 1e-6, 1e-3
 ROUGH_GAIN_WITH_RATES = 1e-7  # tolerance per row if false positive rates are estimated: such likelihoods are flat
-#: Fits to several looks compare their starts on a part of the rows if the table has at least the first number of rows.
-#: The second number is the number of rows in the part. By judgement.
+#: Fits with extra information compare their starts on a part of the rows if the table has at least the first number of
+#: rows. The second number is the number of rows in the part. By judgement.
 MIN_ROWS_FOR_PART, ROWS_OF_PART = 40_000, 10_000
-#: Smallest number of rows, and of labels, of the smaller part on which the starts are optimised first. By judgement.
+#: The starts are optimised on a still smaller part first. It has at least these numbers of rows and of labels. By
+#: judgement.
 ROWS_OF_FIRST_PART, LABELS_OF_FIRST_PART = 2_500, 500
-#: Largest gap to the highest penalised log-likelihood at which an optimum counts as possible, a likelihood
+#: An optimum is possible if its penalised log-likelihood is below the highest by at most this number: a likelihood
 #: ratio of 7. By judgement.
 MAX_GAP_OF_POSSIBLE_OPTIMUM = 2.0
-#: Smallest number of rows, and of labels, of the part on which the paper's start is compared with another start. By
-#: judgement.
+#: The paper's start is compared with another start on a part of the rows. The part has at least these numbers of rows
+#: and of labels. By judgement.
 ROWS_OF_OTHER_START, LABELS_OF_OTHER_START = 1000, 50
-#: Number of rows of that part, and number of starts, if a score test rejects the form of the models. By judgement.
+#: Smallest number of rows of that part, and number of starts, if a score test rejects the form of the models. By
+#: judgement.
 ROWS_IF_FORM_REJECTED, STARTS_IF_FORM_REJECTED = 5000, 6
-STEPS_ON_PART, STEPS_ON_ALL_ROWS = 30, 6  # most iterations of fits that are only compared with each other
-#: A fit warns about another optimum if its penalised log-likelihood is higher by the first number and its class prior
-#: differs by the second. By judgement.
+STEPS_ON_PART, STEPS_ON_ALL_ROWS = 30, 6  # largest numbers of iterations of fits that are only compared
+#: A fit warns about another optimum if the penalised log-likelihood of that optimum is higher by more than the first
+#: number, and if its class prior differs by more than the second. By judgement.
 WARN_HIGHER_BY, WARN_CLASS_PRIOR_GAP = 2.0, 0.02
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen candidates and the reason for the choice; prints as the reason.
+    """The chosen candidates and the reason for the choice. ``print`` shows the reason.
 
-    Candidates are the optima in ``optima_`` or the rows of ``cv_results_``. Indices refer to these.
+    The candidates are the optima in ``optima_`` or the rows of ``cv_results_``, and all indices refer to this list.
 
     Attributes
     ----------
     index : int
         Index of the chosen candidate. If several were chosen, this is the best of them.
     members : tuple of int
-        Indices of all chosen candidates. A search may choose several and average them.
+        Indices of all chosen candidates. A search may choose several candidates and average them.
     possible : tuple of int
-        Indices of all candidates that the labels do not rule out. Intervals use them.
+        Indices of all candidates that the labels do not rule out. Intervals use all of these candidates.
     n_tied : int
         Number of candidates that differ from the best by no more than noise.
     class_priors : Interval
-        Lowest and highest class prior of the chosen candidates or, if one was chosen, of all candidates tied with it.
+        Lowest and highest class prior of the chosen candidates or, if one was chosen, of all tied candidates.
     reason : str
         Explanation of the choice.
     behind : tuple of float
@@ -108,21 +110,21 @@ class Selection:
 
 @dataclass(frozen=True)
 class Optimum:
-    """A local optimum of the penalised likelihood, with the starts that led to it."""
+    """A local optimum of the penalised likelihood, and the names of the starts that led to it."""
 
     objective: float  # minus the penalised log-likelihood: lower is better
     log_likelihood: float
     class_prior: float  # mean of f
     mean_propensity: float  # mean of e over all rows
-    label_frequency: float  # mean of e over positives
+    label_frequency: float  # share of positives with a label
     starts: tuple[str, ...]
     converged: bool
-    swapped: bool = False  # whether the models are swapped, compared with the optimum of the paper's start
+    swapped: bool = False  # whether the models are swapped relative to the optimum of the paper's start
     # Parameters of the classifier, then of the propensity model.
     parameters: Vector = field(repr=False, compare=False, kw_only=True)
 
     def same_as(self, other: "Optimum", slack: float = 0.0) -> bool:
-        """Whether two optima agree in their objective, up to `slack`, and in their means."""
+        """Whether two fits are the same optimum; their objectives may differ by an additional `slack`."""
         return self._same_objective(other, slack) and all(
             abs(a - b) <= SAME_MEAN
             for a, b in (
@@ -145,7 +147,7 @@ class OptimumFit(NamedTuple):
 
 
 class IterationReport(NamedTuple):
-    """Progress of an optimisation: one iteration."""
+    """One iteration of an optimisation, for progress reports."""
 
     start: str  # name of the start
     number: int
@@ -158,7 +160,10 @@ Progress = Callable[[IterationReport], None]
 
 
 def reporter(progress: Progress | None, name: str, total: float) -> Callable[[Trace], None] | None:
-    """Return the function that a solver calls after each iteration; None without `progress`. `total` is the weight."""
+    """Return the function that a solver calls after each iteration; None if `progress` is None.
+
+    `total` is the weight of all rows.
+    """
     if progress is None:
         return None
     numbers = count(1)
@@ -186,7 +191,10 @@ def find_optima(
     max_iter: int,
     progress: Progress | None = None,
 ) -> list[OptimumFit]:
-    """Optimise from several starts, a number or a list of them; return the distinct optima, best first."""
+    """Optimise from several starts and return the distinct optima, best first.
+
+    `n_starts` is a number of starts or a list of starts.
+    """
     if problem.has_extra_information:
         return _fit_highest(problem, n_starts, _OptimiserOptions(tol, max_iter, progress))
     alone = is_paper_start_alone(n_starts)
@@ -195,15 +203,16 @@ def find_optima(
 
 
 def best_fit(problem: PairProblem, options: FitOptions) -> PairFit:
-    """Return the fit from the paper's start; with extra information, the highest optimum of several starts."""
+    """Return the fit from the paper's start or, with extra information, the highest optimum from several starts."""
     found = find_optima(problem, 1, np.random.default_rng(0), tol=options.tol, max_iter=options.max_iter)
     return found[0].fit
 
 
 def _fit_highest(problem: PairProblem, n_starts: Any, options: "_OptimiserOptions") -> list[OptimumFit]:
-    """Optimise roughly from several starts, on a part of large tables; then exactly from the highest rough optimum.
+    """Optimise roughly from several starts; then exactly, starting at the highest rough optimum.
 
-    Returns the exact optimum first, then the other optima, if the rough fits used all rows.
+    For large tables, the rough fits use only a part of the rows, and only the exact optimum is returned. Otherwise the
+    exact optimum comes first, then the other rough optima.
     """
     whole = problem.observations.n_audited > 0 or bool(problem.constraints) or problem.engine.n_rows < MIN_ROWS_FOR_PART
     part = problem if whole else problem.part(ROWS_OF_PART)
@@ -214,10 +223,10 @@ def _fit_highest(problem: PairProblem, n_starts: Any, options: "_OptimiserOption
     number = int(n_starts) if isinstance(n_starts, int | np.integer) else len(n_starts)
     candidates = _rough_fits(problem, part, number, rough)
     candidates = [candidate for candidate in candidates if _positives_are_labelled_more(part, candidate)] or candidates
-    # Rough fits within the tolerance of each other count as one optimum, and the earlier start is kept.
+    # Rough fits whose objectives differ by less than the tolerance count as one optimum: that of the earlier start.
     lowest = min(candidate.optimum.objective for candidate in candidates) + near * part.weight
     best = next(candidate for candidate in candidates if candidate.optimum.objective <= lowest)
-    # With the Hessian of the part, steps on all rows need only gradients at first.
+    # If the solver knows the Hessian of the part, its first steps on all rows need only gradients.
     curvature = None if part is problem else best.fit.solution.curvature
     highest = _fit_start(problem, Start(best.optimum.starts[0], best.fit.parameters, curvature), options)
     if part is not problem or not highest.fit.converged:
@@ -231,7 +240,7 @@ def _fit_highest(problem: PairProblem, n_starts: Any, options: "_OptimiserOption
 
 
 def _rough_fits(problem: PairProblem, part: PairProblem, n_starts: int, rough: "_OptimiserOptions") -> list[OptimumFit]:
-    """Optimise roughly on a part from every start; if the part is large, on fewer rows first."""
+    """Optimise roughly on `part` from every start; for large tables, start on even fewer rows."""
     few_rows = max(ROWS_OF_FIRST_PART, math.ceil(LABELS_OF_FIRST_PART / problem.labelled_share))
     few = part if part is problem or few_rows > 0.5 * ROWS_OF_PART else problem.part(few_rows)
     candidates = [_fit_start(few, start, rough) for start in starts_for_extra_information(few, n_starts)]
@@ -247,7 +256,7 @@ def _rough_fits(problem: PairProblem, part: PairProblem, n_starts: int, rough: "
 def _positives_are_labelled_more(problem: PairProblem, candidate: OptimumFit) -> bool:
     """Whether looks label positives more often than negatives.
 
-    If false positive rates are estimated, a fit in which positives and negatives are interchanged may have the same
+    If false positive rates are estimated, another fit, which interchanges positives and negatives, may have the same
     likelihood.
     """
     objective, sums = problem.objective, candidate.sums
@@ -265,14 +274,15 @@ def fit_from_starts(
 ) -> list[OptimumFit]:
     """Optimise from every start; return the distinct optima, best first.
 
-    Models with the same attributes can be swapped, so every optimum has a mirror image. The paper's start alone decides
-    which of the two models is the classifier, never the likelihood:
+    Two models with the same attributes can be swapped, so every optimum has a mirror image. Only the paper's start
+    decides which of the two models is the classifier. The likelihood does not:
 
-    - With equal penalties, both images have the same likelihood. Optima that are swapped relative to the optimum of the
-      paper's start are swapped back and optimised again. They are left out if the result is swapped again.
-    - With different penalties, the images differ: the model with the weaker penalty has larger coefficients. That does
-      not show which model is the classifier. Both images of every optimum are optimised and returned, and swapped ones
-      are marked.
+    - With equal penalties, an optimum and its mirror image have the same likelihood. Optima that are swapped relative
+      to the optimum of the paper's start are swapped back and optimised again. They are left out if the optimisation
+      swaps them once more.
+    - With different penalties, an optimum and its mirror image differ: the model with the weaker penalty has larger
+      coefficients. That does not show which model is the classifier. Both are optimised and returned, and swapped
+      optima are marked.
 
     `progress` is called after each iteration.
     """
@@ -291,18 +301,19 @@ def fit_from_starts(
 
 
 def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
-    r"""Choose the highest optimum, or of several tied optima the one with the lowest label frequency.
+    r"""Choose an optimum: of those tied with the highest optimum, the one with the lowest label frequency.
 
     Swapped optima are never chosen. With looks, audits or constraints, the highest optimum is chosen.
 
-    Two optima are two non-nested models of the same rows. With the per-row differences :math:`d_i` of their
-    log-likelihoods, :math:`\sum_i w_i d_i` has the standard error :math:`\sqrt{\sum_i w_i (d_i - \bar d)^2}`
-    (Vuong 1989). Optima whose penalised log-likelihoods differ by no more than that are tied.
+    Two optima are two non-nested models of the same rows. Let :math:`d_i` be the difference of their log-likelihoods in
+    row `i`. The standard error of :math:`\sum_i w_i d_i` is :math:`\sqrt{\sum_i w_i (d_i - \bar d)^2}` (Vuong 1989).
+    An optimum is tied with the highest optimum if their penalised log-likelihoods differ by at most this standard
+    error.
     """
     optima = [candidate.optimum for candidate in candidates]
     allowed = [i for i, optimum in enumerate(optima) if not optimum.swapped]
     if len(candidates) == 1:
-        return _selection(optima, 0, [0], _reason_for_only_optimum(optima[0]), [0.0], [0.0])
+        return _selection(optima, 0, [0], _reason_for_only_optimum(problem, optima[0]), [0.0], [0.0])
     best = allowed[0]
     behind = [optimum.objective - optima[best].objective for optimum in optima]
     errors = _standard_errors(problem, [candidate.fit for candidate in candidates], best)
@@ -313,7 +324,9 @@ def choose(problem: PairProblem, candidates: list[OptimumFit]) -> Selection:
     tied = [i for i in allowed if behind[i] <= errors[i] + noise]
     chosen = min(tied, key=lambda i: optima[i].label_frequency)
     reason = (
-        _reason(optima, chosen, tied, behind, errors) if len(allowed) > 1 else _reason_for_only_optimum(optima[best])
+        _reason(optima, chosen, tied, behind, errors)
+        if len(allowed) > 1
+        else _reason_for_only_optimum(problem, optima[best])
     )
     return _selection(optima, chosen, tied, reason + _note_on_swapped(optima, allowed), behind, errors)
 
@@ -329,12 +342,12 @@ def _selection(
 def _reason_by_likelihood(optima: list[Optimum], tied: list[int]) -> str:
     if len(tied) == 1:
         return (
-            f"{len(optima)} optima were found. The highest was chosen: its likelihood is clearly higher than that of "
-            "the others."
+            f"{len(optima)} optima were found. The highest was chosen: its penalised log-likelihood exceeds that of "
+            f"the others by more than {MAX_GAP_OF_POSSIBLE_OPTIMUM:g}."
         )
     return (
-        f"{len(optima)} optima were found. The penalised log-likelihoods of {len(tied)} of them differ by at most "
-        f"{MAX_GAP_OF_POSSIBLE_OPTIMUM:g}. The highest was chosen."
+        f"{len(optima)} optima were found. The highest was chosen, although the penalised log-likelihoods of "
+        f"{len(tied)} optima differ by at most {MAX_GAP_OF_POSSIBLE_OPTIMUM:g}."
     )
 
 
@@ -347,6 +360,7 @@ def warn_if_swappable(
 ) -> None:
     """Warn if the labels cannot show which of the two models is the classifier; `penalties` are C and propensity_C."""
     if same_columns(f, e):
+        attributes = "the same attribute" if f.n_columns == 1 else f"the same {f.n_columns} attributes"
         unchanged = "without changing the fit"
         if penalties is not None and penalties[0] != penalties[1]:
             unchanged = (
@@ -354,10 +368,10 @@ def warn_if_swappable(
                 f"(C={penalties[0]:g}, propensity_C={penalties[1]:g}), but do not show which model is the classifier"
             )
         warn_user(
-            f"{name}: the classifier and the propensity model use the same {f.n_columns} attributes, so the two can be "
-            f"swapped {unchanged}. The paper's start decides which model is the classifier: the first classifier "
-            "separates labelled from unlabelled rows. Name only attributes that affect the labelling in "
-            "propensity_attributes, or leave some of them out of classification_attributes.",
+            f"{name}: the classifier and the propensity model use {attributes}, so the two models can be swapped "
+            f"{unchanged}. Only the start of the fit, with a classifier that separates labelled from unlabelled rows, "
+            "decides which model is the classifier. In propensity_attributes, name only attributes that affect the "
+            "labelling, or leave some attributes out of classification_attributes.",
             UserWarning,
         )
 
@@ -385,7 +399,7 @@ def _orient_by_paper(
 ) -> list[OptimumFit]:
     """Return the optima that are not swapped relative to the optimum of the paper's start; see `fit_from_starts`.
 
-    With different penalties, swapped optima are returned too, and marked.
+    With different penalties, swapped optima are also returned, and are marked as swapped.
     """
     by_paper = next((candidate for candidate in candidates if candidate.optimum.starts == ("paper",)), None)
     if by_paper is None:
@@ -406,14 +420,14 @@ def _orient_by_paper(
 
 
 def _fit_swapped(problem: PairProblem, candidate: OptimumFit, options: _OptimiserOptions) -> OptimumFit:
-    """Optimise again from an optimum with both models swapped."""
+    """Swap the two models of an optimum, and optimise again from there."""
     (name,) = candidate.optimum.starts
     start = swapped_start(problem, Start(name, candidate.fit.solution.parameters))
     return _fit_start(problem, start._replace(name=name), options)
 
 
 def _is_swapped(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
-    """Whether the row probabilities of a fit are closer to those of another fit after its models are swapped."""
+    """Whether swapping the models of `fit` would bring its probabilities closer to the probabilities of `other`."""
     unchanged, swapped = problem.engine.total(
         _block_distances, problem.f, problem.e, (fit.f, fit.e), (other.f, other.e)
     )
@@ -421,7 +435,7 @@ def _is_swapped(problem: PairProblem, fit: PairFit, other: PairFit) -> bool:
 
 
 def _block_distances(X: Any, rows: Any, f: Design, e: Design, pair: Any, other: Any) -> tuple[Any, Any]:
-    """Return the squared distance of two pairs' probabilities, unchanged and with one pair swapped."""
+    """Return the squared distance between the probabilities of two pairs, as they are and with one pair swapped."""
     (p_f, p_e), (q_f, q_e) = (
         [sigmoid(logits(*at)) for at in zip((f.take(X), e.take(X)), each, strict=True)] for each in (pair, other)
     )
@@ -430,7 +444,10 @@ def _block_distances(X: Any, rows: Any, f: Design, e: Design, pair: Any, other: 
 
 
 def _distinct(candidates: list[OptimumFit], slack: float = 0.0) -> list[OptimumFit]:
-    """Return each optimum once, with the names of all starts that led to it; objectives may differ by `slack`."""
+    """Return each optimum once, with the names of all starts that led to it.
+
+    The objectives of two fits to the same optimum may differ by `slack`.
+    """
     found: list[OptimumFit] = []
     for candidate in candidates:
         known = next((i for i, other in enumerate(found) if candidate.optimum.same_as(other.optimum, slack)), None)
@@ -446,7 +463,7 @@ def _distinct(candidates: list[OptimumFit], slack: float = 0.0) -> list[OptimumF
 def _standard_errors(problem: PairProblem, fits: list[PairFit], best: int) -> list[float]:
     """Return the standard error of the log-likelihood difference between each fit and the best, paired over rows."""
     place = (problem.objective, [fit.parameters for fit in fits], best)
-    # Two passes: squares around the mean keep more digits than a difference of two large sums.
+    # Two passes: squared distances from the mean are more precise than a difference of two large sums.
     (total,) = problem.engine.total(_block_differences, *place)
     (squares,) = problem.engine.total(_block_squared_differences, *place, total / problem.weight)
     return [float(each) for each in np.sqrt(squares)]
@@ -468,9 +485,14 @@ def _differences(X: Any, rows: Any, objective: PairObjective, points: list[Vecto
     return namespace_of(values[0]).stack([values[best] - value for value in values], axis=1)
 
 
-def _reason_for_only_optimum(optimum: Optimum) -> str:
+def _reason_for_only_optimum(problem: PairProblem, optimum: Optimum) -> str:
+    name = optimum.starts[0]
+    if len(optimum.starts) == 1 and not problem.has_extra_information:
+        return f"Only one start ({name}) was used. SAREMClassifier with n_starts=5 searches for other optima."
+    if len(optimum.starts) == 1 and problem.swappable:
+        return f"Only one start ({name}) was used, because both models use the same attributes and could be swapped."
     if len(optimum.starts) == 1:
-        return f"Only one start ({optimum.starts[0]}) was used. n_starts=5 searches for other optima."
+        return f"Rough fits from several starts were compared. The fit to all rows began at the best of them ({name})."
     return f"All {len(optimum.starts)} starts led to the same optimum. Other optima may still exist."
 
 
@@ -480,8 +502,9 @@ def _note_on_swapped(optima: list[Optimum], allowed: list[int]) -> str:
     if allowed[0] == 0:
         return ""
     return (
-        f" An optimum with the two models swapped has a penalised log-likelihood that is higher by {ahead:.2f}, "
-        "because of the penalties. It was not chosen: the paper's start decides which model is the classifier."
+        f" An optimum in which the two models are swapped has a penalised log-likelihood that is {ahead:.2f} higher, "
+        "because the penalties of the two models differ. It was not chosen, because the paper's start decides which "
+        "model is the classifier."
     )
 
 
@@ -494,35 +517,35 @@ def _reason(optima: list[Optimum], chosen: int, tied: list[int], behind: list[fl
         )
     if chosen == tied[0]:
         return number + (
-            f"The labels cannot distinguish {len(tied)} of them. The chosen optimum has the highest penalised "
+            f"The labels cannot distinguish {len(tied)} of these optima. The chosen optimum has the highest penalised "
             f"likelihood and the lowest label frequency ({optima[tied[0]].label_frequency:.2f})."
         )
     return number + (
-        f"The penalised log-likelihood of the chosen optimum is {behind[chosen]:.2f} below the highest. The labels "
-        f"cannot distinguish the two, because this is within the standard error of {errors[chosen]:.2f}. The optimum "
-        f"was chosen because it has the lowest label frequency ({optima[chosen].label_frequency:.2f}; the highest "
-        f"optimum has {optima[tied[0]].label_frequency:.2f}) and so attributes most missing labels to the labelling."
+        f"The penalised log-likelihood of the chosen optimum is {behind[chosen]:.2f} lower than that of the highest "
+        f"optimum. The labels cannot distinguish the two, because the standard error of this difference is "
+        f"{errors[chosen]:.2f}. Of {len(tied)} tied optima, the one with the lowest label frequency was chosen "
+        f"({optima[chosen].label_frequency:.2f}; the highest optimum has {optima[tied[0]].label_frequency:.2f})."
     )
 
 
 def find_higher_optimum(problem: PairProblem, found: Optimum, *, thoroughly: bool = False) -> Optimum | None:
     """Return an optimum that is clearly higher than the optimum of the paper's start; None if none was found.
 
-    The search begins at the start "all positive", at which the labelling alone explains the labels. In 257 random
-    problems, 15 had a clearly higher optimum. Apart from trial fits, only this start found it in all 15. With
-    `thoroughly`, the search uses five starts and more rows.
+    The search begins at the start "all positive", in which the propensity model alone explains the labels. Of 257
+    random problems, 15 had a clearly higher optimum. Apart from trial fits, only this start found the higher optimum in
+    all 15 problems. With `thoroughly`, the search uses five starts and more rows.
 
     The search optimises on a part of the rows first. If this finds another optimum that is not clearly worse, a few
     iterations on all rows follow. The optimum is returned only if a fit from several starts would have chosen it (see
-    `choose`). Fits that did not converge, and models with more than `MAX_MATRIX_PARAMETERS` parameters, are not
-    searched.
+    `choose`). There is no search, and the result is None, if the given optimum did not converge or if the models have
+    more than `MAX_MATRIX_PARAMETERS` parameters.
     """
     rows = ROWS_IF_FORM_REJECTED if thoroughly else ROWS_OF_OTHER_START
     part = problem.part(max(rows, int(LABELS_OF_OTHER_START / problem.labelled_share)))
     if problem.n_parameters > MAX_MATRIX_PARAMETERS or not found.converged or not 0.0 < part.labelled_share < 1.0:
         return None
     paper = Start(PAPER, found.parameters)
-    with BLAS.on_one_thread():  # set once for all fits: setting it takes as long as a pass over so few rows
+    with BLAS.on_one_thread():  # set once for all fits, because setting it takes as long as a pass over these few rows
         others = [all_positive_start(part)]
         if thoroughly:
             others = make_starts(part, STARTS_IF_FORM_REJECTED, np.random.default_rng(0))[1:]
@@ -541,7 +564,8 @@ def find_higher_optimum(problem: PairProblem, found: Optimum, *, thoroughly: boo
 def _start_on_all_rows(part: PairProblem, candidates: list[OptimumFit], times: float) -> Start | None:
     """Return another optimum of the part as a start for all rows, if it may be higher on all rows; None otherwise.
 
-    Each row of the part stands for `times` rows, so standard errors of sums over the part grow by the root of `times`.
+    Each row of the part represents `times` rows of the table. Standard errors of sums over the part are therefore
+    multiplied by the square root of `times`.
     """
     by_paper = next((candidate.optimum for candidate in candidates if PAPER in candidate.optimum.starts), None)
     selection = choose(part, candidates)
@@ -560,13 +584,14 @@ def _differ_in_class_prior(optimum: Optimum, other: Optimum) -> bool:
 
 
 def describe_higher_optimum(higher: Optimum, own: Optimum) -> str:
-    """Return a message about the higher optimum, with advice."""
+    """Return a message about the higher optimum, and what to do."""
     at_least = "" if higher.converged else "at least "
     return (
-        f"the paper's start led to a local optimum, with a penalised log-likelihood of {-own.objective:.2f} and a "
-        f"class prior of {own.class_prior:.3f}. Another start ({higher.starts[0]}) leads to a higher optimum, with "
-        f"{at_least}{-higher.objective:.2f} and a class prior of {higher.class_prior:.3f}. Use n_starts=5 (or "
-        "SAREMClassifierCV) to search for the highest optimum."
+        f"the paper's start led to a local optimum with a penalised log-likelihood of {-own.objective:.2f} and a "
+        f"class prior of {own.class_prior:.3f}. Another start ({higher.starts[0]}) leads to a higher optimum: its "
+        f"penalised log-likelihood is {at_least}{-higher.objective:.2f}, and its class prior "
+        f"{higher.class_prior:.3f}. Use SAREMClassifier with n_starts=5, or SAREMClassifierCV, to search for the "
+        "highest optimum."
     )
 
 

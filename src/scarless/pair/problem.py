@@ -1,7 +1,7 @@
-"""The problem of a pair of models: rows, likelihood, columns of each model, penalties and constraints.
+"""The definition of a fit of two models: rows, likelihood, columns of each model, penalties and constraints.
 
-Every function that fits a pair accepts a `PairProblem`. Only its objective depends on whether rows have one label or
-several looks.
+Every function that fits a pair accepts a `PairProblem`. Fits to one label for each row and fits to several looks differ
+only in the `objective` of the problem.
 """
 
 import math
@@ -22,36 +22,38 @@ from scarless.pair.logistic import ridge_of
 from scarless.pair.solving import Addition, PenalisedProblem, Pull
 
 RATE_AT_START = 0.01  # false positive rate at the start of a fit
-# Weight of a labelled and of an unlabelled negative that are added to the likelihood. They keep an estimated false
-# positive rate away from 0 and hardly change the fit.
+# Total weight of a labelled and an unlabelled negative that are added to the likelihood for each estimated false
+# positive rate. They keep the rate away from 0 and hardly change the fit.
 PSEUDO_FALSE_LABEL_WEIGHT = 1e-4
 
 
 class PseudoPositives(NamedTuple):
     """Pseudo-observations: positives at the mean of the propensity attributes, half of them labelled.
 
-    If the labels say little about the label frequency, the likelihood is often highest at a label frequency of 0 or 1.
-    A few pseudo-observations prevent that, like Laplace's rule of succession for a share.
+    They keep the label frequency away from 0 and 1; see `PseudoObservations`.
     """
 
     weight: float
     point: Vector  # mean of the propensity attributes, then 1
 
     def pull(self, before: int, after: int = 0) -> Pull:
-        """Return the penalty; `before` and `after` are the numbers of parameters before and after the propensity's."""
+        """Return the penalty of all parameters.
+
+        `before` and `after` are the numbers of parameters before and after the parameters of the propensity.
+        """
         return Pull(self.weight, np.concatenate([np.zeros(before), self.point, np.zeros(after)]))
 
 
 class ObservationSummary(NamedTuple):
     """Summary of audits and looks."""
 
-    n_audited: float = 0.0  # informative audits: all, or those of unlabelled rows if there are no false positives
+    n_audited: float = 0.0  # informative audits: without false positives, only audits of unlabelled rows
     mean_looks: float = 1.0  # mean number of looks of a row
     has_second_looks: bool = False  # whether any row had more than one look
 
 
 class PairProblem(NamedTuple):
-    """Rows with observations and weights ``w``, the likelihood of both models, penalties and constraints."""
+    """A fit to be made: rows with observations and weights ``w``, likelihood of both models, penalties, constraints."""
 
     engine: Engine
     totals: RowTotals
@@ -117,7 +119,7 @@ class PairProblem(NamedTuple):
 
     @property
     def pulls(self) -> tuple[Pull, ...]:
-        """Penalties from pseudo-observations, of positives and of false labels."""
+        """Penalties from pseudo-observations: of positives, and for false positive rates."""
         n, n_models = self.n_parameters, 1 + len(self.objective.models)
         rates = tuple(
             Pull(PSEUDO_FALSE_LABEL_WEIGHT, np.eye(n)[place.start]) for place in self.objective.places[n_models:]
@@ -128,7 +130,7 @@ class PairProblem(NamedTuple):
         return (*(self.pseudo_observations.pull(place.start, n - place.stop) for place in places), *rates)
 
     def penalised(self, constraints: tuple[Constraint, ...] | None = None) -> PenalisedProblem:
-        """Return the function that a solver minimises; `constraints` replaces the constraints of the problem."""
+        """Return the function that a solver minimises. If given, `constraints` replace those of the problem."""
         additions: tuple[Addition, ...] = (*self.pulls, *(self.constraints if constraints is None else constraints))
         return PenalisedProblem(self.engine, self.objective, self.ridge, additions)
 
@@ -140,8 +142,8 @@ class PairProblem(NamedTuple):
     def swappable(self) -> bool:
         """Whether only the paper's start determines which of the two models is the classifier.
 
-        True if both models use the same columns, no row has a second look, and no row was audited. A known share makes
-        no difference, because either model can satisfy it.
+        True if both models use the same columns, no row has a second look, and there are no informative audits. A known
+        share makes no difference, because either of the two models can satisfy it.
         """
         return (
             not self.observations.has_second_looks and not self.observations.n_audited and same_columns(self.f, self.e)
@@ -149,15 +151,15 @@ class PairProblem(NamedTuple):
 
     @property
     def has_extra_information(self) -> bool:
-        """Whether there is more information than one label for each row. The likelihood then chooses the optimum.
+        """Whether there is more information than one label for each row. The highest optimum is then chosen.
 
-        Examples are several looks, audits, constraints, offsets, bounds and false positives.
+        Such information is several looks, audits, constraints, offsets, bounds or false positives.
         """
         return not isinstance(self.objective, LogisticPair)
 
     @property
     def class_prior_is_identified(self) -> bool:
-        """Whether second looks, audits or constraints identify the class prior, and not only the functional form."""
+        """Whether second looks, audits or constraints identify the class prior. Otherwise only the form does."""
         return self.has_extra_information and (
             self.observations.has_second_looks or self.observations.n_audited > 0 or bool(self.constraints)
         )
@@ -168,19 +170,19 @@ class PairProblem(NamedTuple):
         return self._replace(C=self.propensity_C, propensity_C=self.C)
 
     def swapped(self, parameters: Vector) -> Vector:
-        """Return the parameters of two models with the same columns, swapped."""
+        """Return the parameters after the two models, which must use the same columns, are swapped."""
         first, second = self.objective.places[:2]
         return swap(parameters[first], parameters[second], self.f, self.e)
 
     @property
     def one_look(self) -> "PairProblem":
-        """The problem as if each row had one look, with the label "any label was found"."""
+        """The problem in which all looks of a row count as one look, which labels the row if any of them did."""
         if not self.has_extra_information:
             return self
         return self._replace(objective=LogisticPair(self.f, self.e), constraints=(), observations=ObservationSummary())
 
     def to_all_looks(self, parameters: Vector, *, rate: float = RATE_AT_START) -> Vector:
-        """Return parameters for all looks from those of `one_look`, with a false positive rate."""
+        """Convert parameters of `one_look` to parameters of all looks, with the given false positive rate."""
         if not self.has_extra_information:
             return parameters
         objective, (beta_f, beta_e) = self.objective, self.one_look.objective.split(parameters)
@@ -213,7 +215,7 @@ class PairProblem(NamedTuple):
         return self._replace(pseudo_observations=add_pseudo_observations(self.engine, self.e, weight))
 
     def on(self, engine: Engine) -> "PairProblem":
-        """Return the problem on other rows, with pseudo-observations of the same weight at their mean."""
+        """Return the problem on other rows. Pseudo-observations move to the mean of these rows."""
         other = self._moved(engine, row_totals(engine))
         return (
             other
@@ -228,16 +230,16 @@ class PairProblem(NamedTuple):
     def thinned(self, n_rows: int) -> "PairProblem":
         """Return the problem on every k-th row, or on all rows of a small table.
 
-        The number of rows is at least `n_rows`, if the table has that many, and less than twice `n_rows`.
+        The result has at least `n_rows` rows, if the table has that many, and fewer than twice `n_rows`.
         """
         engine = self.engine.every(max(1, self.engine.n_rows // n_rows))
         return self._moved(engine, row_totals(engine))
 
     def part(self, n_rows: int, *, first: int = 0) -> "PairProblem":
-        """Return the problem on about `n_rows` rows, with weights scaled up to the total weight of all rows.
+        """Return the problem on at least `n_rows` rows, with weights scaled up to the total weight of all rows.
 
-        Penalties then have the same relative strength as for all rows. Parts with different `first` have different rows
-        if there are enough rows.
+        The penalties then have the same strength, relative to the likelihood, as for all rows. Parts with different
+        `first` have different rows if the table has at least twice `n_rows` rows.
         """
         step = max(1, self.engine.n_rows // n_rows)
         engine = self.engine.every(step, first % step)
@@ -262,7 +264,7 @@ def same_columns(f: Design, e: Design) -> bool:
 
 
 def swap(beta_f: Vector, beta_e: Vector, f: Design, e: Design) -> Vector:
-    """Return the parameters of two models with the same columns, swapped."""
+    """Return the parameters after two models, which must use the same columns, are swapped."""
     of_f, of_e = np.argsort(f.indices), np.argsort(e.indices)
     coef_f, coef_e = np.empty(of_f.size), np.empty(of_e.size)
     coef_f[of_f], coef_e[of_e] = beta_e[:-1][of_e], beta_f[:-1][of_f]
@@ -274,7 +276,8 @@ def add_pseudo_observations(
 ) -> PseudoPositives | None:
     """Return pseudo-observations of this weight at the mean of the rows; None for a weight of 0.
 
-    The result is also None for swappable models: if all positives are labelled, pseudo-observations would swap them.
+    The result is also None for swappable models: if all positives are labelled, pseudo-observations would swap the two
+    models.
     """
     if weight == 0 or swappable:
         return None

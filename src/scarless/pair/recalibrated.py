@@ -1,17 +1,19 @@
 r"""The recalibrated fit: shift and slope of a classifier's logits, estimated together with the propensities.
 
-Regularisation and folds leave the logits of a classifier too flat and at the wrong level. The recalibrated fit takes
-the out-of-fold logit :math:`u` of each row and maximises the likelihood of the labels over
+Regularisation makes the out-of-fold logits of a classifier too small, and shifts their mean. The recalibrated fit
+corrects both. With the out-of-fold logit :math:`u` of each row, the models are
 
 .. math:: \operatorname{logit} f = m + a + b\,(u - m), \qquad \operatorname{logit} e = v^\top z,
 
-with the shift `a`, the slope `b`, the centre `m` of the logits, and the propensity attributes `z`. The classifier is
-not trained again. With one label for each row, the labels say little about the class prior: a lower class prior with a
-higher propensity often fits almost as well. The likelihood is therefore not maximised over `a`. Starting at the
-optimum, `a` moves in small steps in both directions. At each step, slope and propensities are fitted again, and the
-fit gives one point of a grid: a class prior and its log-likelihood. The estimate is the mean class prior over the grid,
-weighted by the likelihood; intervals are quantiles of the same grid. Several looks or audits identify the class prior.
-The estimate is then the optimum, and the grid is used for intervals only.
+with the shift `a`, the slope `b`, the centre `m` of the logits, and the propensity attributes `z`, which include a
+constant. The likelihood of the labels is maximised over the parameters. The classifier is not trained again.
+
+With one label for each row, the labels say little about the class prior: a lower class prior with a higher propensity
+often fits almost as well. The estimate is therefore not the optimum. Starting at the optimum, `a` moves in small steps
+in both directions. At each step, the slope and the propensities are fitted again. This gives one point of a grid: a
+class prior and its log-likelihood. The estimate is the mean class prior over the grid, weighted by the likelihood.
+Intervals are quantiles of the same grid. Several looks or audits identify the class prior. The estimate is then the
+optimum, and the grid is used for intervals only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,31 +49,31 @@ from scarless.pair.solving import Addition, PenalisedProblem, Pull
 
 SLOPE_RIDGE = 1.0  # penalty on the logarithm of the slope: a slope of 2.7 costs 0.5 of log-likelihood
 PROPENSITY_RIDGE = 1.0  # penalty on the coefficients of standardised propensity attributes
-# Penalties on changes of the propensity and on the shift, if the propensity uses all columns of the classifier.
+# Penalties if the propensity uses all columns of the classifier: on changes of the propensity, and on the shift.
 HELD_PROPENSITY_RIDGE, HELD_SHIFT_RIDGE = 4.0, 4.0
-LOG_LIKELIHOOD_DIVISOR = 3.0  # divides log-likelihoods in intervals, because no table follows the models exactly
+LOG_LIKELIHOOD_DIVISOR = 3.0  # divides log-likelihoods for intervals, because no table follows the models exactly
 ASSUMED_FOLLOW_SLOPE = 0.5  # assumed slope of the propensity's logit in the class logit
-UNNAMED_ATTRIBUTE_SHARE = 0.1  # weight, in intervals, of a propensity attribute that was not named
-_MAX_GAIN_BY_FOLLOWING = 9.0  # larger log-likelihood gains do not raise this weight further
+UNNAMED_ATTRIBUTE_SHARE = 0.1  # weight, in intervals, of the model with a propensity that follows the class logit
+_MAX_GAIN_BY_FOLLOWING = 9.0  # a larger log-likelihood gain of that model does not raise its weight further
 _TOL, _MAX_ITER = 1e-10, 100
-_GRID_DEPTH = 20.0  # log-likelihood below the highest point at which the grid ends
+_GRID_DEPTH = 20.0  # the grid ends if the log-likelihood is lower than at the highest point by more than this
 _MAX_GRID_STEPS = 40  # in each direction
 _MAX_CLASS_PRIOR_STEP = 0.04  # largest change of the class prior from one grid point to the next
 _MAX_SHIFT_STEP = 2.0  # largest change of the shift, in logits
 _MIN_CLASS_PRIOR_CHANGE = 1e-6  # the grid ends if a step changes the class prior by less
 # The grid also ends if a step of `_MAX_SHIFT_STEP` changes the class prior p by less than this times p(1 - p).
 _MIN_CHANGE_PER_VARIANCE = 1e-3
-_REPORTED_PSEUDO_EFFECT = 0.1  # there is a remark if pseudo-observations change the class prior by more than this
-LOGIT_CAP = 10.0  # logits are clipped to this absolute value in variances: probabilities beyond it hardly differ
+_REPORTED_PSEUDO_EFFECT = 0.1  # a remark is made if pseudo-observations change the class prior by more than this
+LOGIT_CAP = 10.0  # for variances, logits are clipped to this absolute value: beyond it, probabilities hardly differ
 _MAX_FREQUENCY_LOGIT = 30.0  # logit of a label frequency that rounds to 1
-_MIN_ROWS_TO_MERGE = 3_000  # smaller tables are not merged
-_MERGE_WIDTH = 0.01  # largest difference of merged logits, in standard deviations, for up to 10,000 rows
+_MIN_ROWS_TO_MERGE = 3_000  # rows of smaller tables are not merged
+_MERGE_WIDTH = 0.01  # largest difference of merged logits, in standard deviations, in tables of up to 10,000 rows
 _N_SHIFT_CORRECTIONS = 4  # Newton steps in the shift towards a known class prior
 _MIN_PSEUDO_WEIGHT = 1e-3  # weight of pseudo-observations that keep parameters finite and hardly change the fit
 
 
 class ClassPriorGrid(NamedTuple):
-    """Grid of class priors, with the log-likelihood of the best fit at each."""
+    """Grid of class priors, with the log-likelihood of the best fit at each class prior."""
 
     class_prior: Vector  # ascending
     label_frequency: Vector  # of the fit at each class prior
@@ -81,12 +83,12 @@ class ClassPriorGrid(NamedTuple):
     slope: Vector  # slope of the classifier's logits at each class prior
     swapped: NDArray[np.bool_]  # True if the propensity's logit varies more than the class logit
     known: Vector | float = 0.0  # part of `log_density` that comes from known values
-    share: float = 1.0  # weight of this grid in intervals over several models
-    inflation: float = 1.0  # factor on variances, for grouped rows and for the sampling of rows
+    share: float = 1.0  # weight of this grid in an interval that uses the grids of several models
+    inflation: float = 1.0  # factor by which groups and the sampling of rows increase variances
 
     @property
     def weight(self) -> Vector:
-        """Weight of each class prior in the mean; 0 at points where the models are swapped."""
+        """Weight of each class prior in the mean; 0 at points at which the models are swapped."""
         weight = self._shares(self.log_density) * ~self.swapped
         return weight / weight.sum() if weight.any() else ~self.swapped / np.sum(~self.swapped)
 
@@ -95,9 +97,9 @@ class ClassPriorGrid(NamedTuple):
         """Weight of each class prior in intervals.
 
         Log-likelihood differences are divided by 3, because no table follows the models exactly and out-of-fold logits
-        are noisy. On tables that are not in the paper, nominal 95% intervals of a search then contain the true class
-        prior in 83% of the tasks (``benchmarks/README.md``). Pseudo-observations are left out of these weights, so that
-        they do not shorten intervals.
+        are noisy. In ``benchmarks/README.md``, on tables that are not in the paper, nominal 95% intervals of
+        `SAREMClassifierCV` then contain the true class prior in 83% of the tasks. Pseudo-observations are left out of
+        these weights, so that they do not shorten intervals.
         """
         return self._shares(
             (self.log_density - self.pseudo_log_density - self.known) / (LOG_LIKELIHOOD_DIVISOR * self.inflation)
@@ -105,9 +107,10 @@ class ClassPriorGrid(NamedTuple):
         )
 
     def with_known_values(self, known_values: Sequence[KnownShare]) -> "ClassPriorGrid":
-        """Return the grid with known values included in its densities, and with more points near them.
+        """Return the grid with known values included in its densities, and with more points near the known values.
 
-        A known value outside the grid contradicts the labels. The nearest end of the grid then gets the largest weight.
+        A known value outside the grid contradicts the labels. The end of the grid nearest to it then gets the largest
+        weight.
         """
         if not known_values:
             return self
@@ -124,8 +127,8 @@ class ClassPriorGrid(NamedTuple):
     def disagreement(self) -> float:
         """Disagreement between the labels and the known values, in standard errors.
 
-        This is the square root of twice the log-likelihood gain without the known values. The log-likelihood is divided
-        by 3, as in `interval_weight`.
+        This is the square root of twice the log-likelihood gain if the known values are left out. The log-likelihood is
+        divided by 3, as in `interval_weight`.
         """
         labels = (self.log_density - self.pseudo_log_density - self.known) / (LOG_LIKELIHOOD_DIVISOR * self.inflation)
         return float(np.sqrt(2.0 * (labels.max() - (labels + self.known).max())))
@@ -137,7 +140,10 @@ class ClassPriorGrid(NamedTuple):
         return values[order], self.class_prior[order]
 
     def _shares(self, log_density: Vector) -> Vector:
-        """Return the density times the distance between grid points on the log scale, scaled to a sum of 1."""
+        """Return weights of the grid points, with a sum of 1.
+
+        A weight is the density times the distance between neighbouring class priors on the log scale.
+        """
         density = np.exp(log_density - log_density.max())
         spacing = np.gradient(np.log(self.class_prior)) if density.size > 1 else np.ones(1)
         share = density * np.maximum(spacing, 1e-12)
@@ -149,14 +155,14 @@ class ClassPriorGrid(NamedTuple):
         return float(self.weight @ self.class_prior)
 
     def remarks(self) -> list[str]:
-        """Return a remark if pseudo-observations, more than the labels, determine the mean."""
+        """Return a remark if pseudo-observations change the mean by more than 0.1."""
         share = self._shares(self.log_density - self.pseudo_log_density) * ~self.swapped
         alone = float(share @ self.class_prior) / float(share.sum()) if share.any() else self.mean
         if abs(alone - self.mean) <= _REPORTED_PSEUDO_EFFECT:
             return []
         return [
             f"The labels say little about the class prior. It is {self.mean:.3f} with pseudo-observations, which keep "
-            f"the label frequency away from 0 and 1, and {alone:.3f} without. The interval does not use "
+            f"the label frequency away from 0 and 1, and {alone:.3f} without them. The interval does not use "
             "pseudo-observations. Audit a few rows to estimate the class prior more reliably."
         ]
 
@@ -189,7 +195,7 @@ class Recalibration:
         return self.centre + self.shift + self.slope * (u - self.centre)
 
     def invert(self, u: Vector) -> Vector:
-        """Return the logits before recalibration, given recalibrated logits."""
+        """Convert recalibrated logits back to logits before recalibration."""
         return self.centre + (u - self.centre - self.shift) / self.slope if self.slope > 0 else u
 
     def logits_on_grid(self, u: Vector) -> Vector:
@@ -199,20 +205,20 @@ class Recalibration:
     def propensity_logits_on_grid(self, v: Vector) -> Vector:
         """Return the propensity's logits at every point of the grid, one column each.
 
-        They are shifted by the same amount as the logit of the label frequency.
+        From the fit to a grid point, they change by as much as the logit of the label frequency.
         """
         frequency = self._frequency_logits()
         return v[:, None] + frequency[:-1] - frequency[-1]
 
     def _frequency_logits(self) -> Vector:
-        """Return the logit of the label frequency at each point of the grid, then that of the fit."""
+        """Return the logit of the label frequency at each point of the grid, then at the fit itself."""
         logits = logit(np.append(self.grid.label_frequency, self.label_frequency))
         return np.clip(logits, -_MAX_FREQUENCY_LOGIT, _MAX_FREQUENCY_LOGIT)
 
     def posterior_logits(self, u: Vector, v: Vector, priors: Vector) -> Matrix:
         """Return the posterior logits of unlabelled rows at the given class priors, one column each.
 
-        `u` are logits before recalibration and `v` those of the propensity. Values between grid points are
+        `u` are class logits before recalibration, and `v` are propensity logits. Values between grid points are
         interpolated.
         """
         at = [np.interp(priors, self.grid.class_prior, field) for field in self.grid[4:6]]
@@ -223,8 +229,8 @@ class Recalibration:
     def grid_errors(self, u: Vector, v: Vector, of: str) -> Vector:
         """Return the standard deviation of each row's logit over the grid.
 
-        `u` are recalibrated logits and `v` those of the propensity. `of` is the logit whose deviation is returned:
-        "class", "propensity", or "posterior" (of an unlabelled row).
+        `u` are recalibrated class logits, and `v` are propensity logits. `of` names the logit: "class", "propensity",
+        or "posterior" (of an unlabelled row).
         """
         at = self.logits_on_grid(self.invert(u))
         moved = self.propensity_logits_on_grid(v)
@@ -234,10 +240,10 @@ class Recalibration:
         return np.asarray(np.sqrt(np.square(centred) @ weight))
 
     def on_table_of_logits(self, template: PairObjective, *, given: bool = False) -> tuple[PairObjective, Vector]:
-        """Return likelihood and parameters for a table of class logits followed by the columns of the propensities.
+        """Return the likelihood and the parameters for a table of the class logit and the columns of the propensities.
 
-        `template` is a likelihood of the original table. With `given`, the second column of the new table is a
-        propensity logit from a learner.
+        `template` is a likelihood of the original table. With `given`, the second column of the new table is the
+        propensity logit of a learner.
         """
         columns, follow = columns_of_propensities(template), self.follow
         objective = moved_to_logits(template, columns, 1 + given, [0] * (follow != 0) + [1] * given)
@@ -252,7 +258,7 @@ class Recalibration:
         return objective, np.concatenate([*parts, self.e[start:]])
 
     def of_linear(self, beta: Vector) -> Vector:
-        """Return the parameters of a recalibrated linear model; the intercept is last."""
+        """Convert the parameters of a linear model to those of the recalibrated model; the intercept is last."""
         return np.append(self.slope * beta[:-1], self(beta[-1:]))
 
 
@@ -275,23 +281,23 @@ def recalibrate(
         Its rows have the out-of-fold logit ``u`` and, if `given`, the propensity logit ``v`` of a learner. Its
         classifier, totals and pseudo-observations are not used. Rows of weight 0 are ignored.
     pseudo_weight : float, default=4.0
-        Number of pseudo-observations: a Beta prior on the label frequency. Used only if the class prior is not
-        identified.
+        Number of pseudo-observations. They act like a Beta prior on the label frequency, and are used only if the class
+        prior is not identified.
     hold : array, optional
-        Fitted parameters of a propensity that uses all columns of the classifier, so that the two models could be
-        swapped. The penalties then keep the propensity near these parameters and the shift near 0. Grid points at
-        which the models are swapped are left out of the mean, but used in intervals.
+        Parameters of a fitted propensity. Pass them if the propensity uses all columns of the classifier, so that the
+        two models could be swapped. Penalties then keep the propensity near these parameters and the shift near 0. Grid
+        points at which the models are swapped are left out of the mean, but are used in intervals.
     follow : float, default=0.0
         Slope of the propensity's logit in the class logit, if no propensity attributes were named.
     given : bool, default=False
-        Whether the rows hold the propensity logit of a learner.
+        Whether the propensity is the logit ``v`` of a learner.
     start : array, optional
-        Parameters of the propensities, and rates of false positives, at which the fit starts.
+        Parameters of the propensities, then of false positive rates, at which the fit starts.
     known : sequence of KnownShare
-        Known values for all rows, in addition to the constraints of the problem.
+        Known values that refer to all rows, in addition to the constraints of the problem.
     merge : bool, default=False
-        Whether rows in memory with the same labels and nearly the same logit are merged, for speed. They are merged
-        only if the propensity has no attributes.
+        Whether to merge rows with the same labels and nearly the same logit, for speed. Rows are merged only if they
+        are in memory and the propensity has no attributes.
     """
     sees_nothing = not columns_of_propensities(problem.objective).size
     alike = sees_nothing and hold is None and not (given or problem.constraints)
@@ -300,14 +306,14 @@ def recalibrate(
     optimum, fits = _GridFits.of(problem, pseudo_weight, hold, follow, given=given).fit_optimum(start)
     of_all_rows = [constraint for constraint in problem.constraints if _is_on_all_rows(constraint)]
     known_values = [*known, *(ClassPrior(each.value, float(np.sqrt(each.variance))) for each in of_all_rows)]
-    # The optimum counts as not swapped, even if its neighbours are. A constraint on all rows moves the optimum away
-    # from the best fit at the same shift, so the first grid point is fitted again without the constraint.
+    # The optimum counts as not swapped, even if the grid points next to it are. A constraint on all rows moves the
+    # optimum away from the best fit at the same shift, so the first grid point is then fitted again without it.
     refit = fits.prior_is_identified and bool(known_values)
     first = fits.refit_at_shift_of(optimum) if refit else optimum._replace(swapped=False)
     both_sides = (*fits.grid_points(first, 1.0), *fits.grid_points(first, -1.0))
     points = sorted([first, *both_sides], key=lambda point: point.class_prior)
     grid = _grid_of(points)
-    # The sampling variance of rows is added only if the class prior is identified. Otherwise it is negligible.
+    # The variance from sampling rows is added only if the class prior is identified. Otherwise it is negligible.
     if fits.prior_is_identified and grid.deviation > 0:
         grid = grid._replace(inflation=1.0 + optimum.row_variance / (LOG_LIKELIHOOD_DIVISOR * grid.deviation**2))
     grid = grid.with_known_values(known_values)
@@ -318,16 +324,17 @@ def recalibrate(
 def recalibrate_roughly(
     problem: PairProblem, *, pseudo_weight: float = 4.0, hold: Vector | None = None, start: Vector | None = None
 ) -> Recalibration:
-    """Return the recalibration at the optimum, without a grid of class priors. It is used to compare classifiers."""
+    """Return the recalibration at the optimum, without a grid of class priors, for fast comparisons of classifiers."""
     optimum, fits = _GridFits.of(problem, pseudo_weight, hold).fit_optimum(start)
     return fits.recalibration(optimum, _grid_of([optimum]))
 
 
 def grid_if_propensity_follows(found: Recalibration, other: Recalibration, n_models: int = 1) -> ClassPriorGrid:
-    """Return, for intervals, the grid of a propensity that follows the class logit, with its weight.
+    """Return the grid of a fit whose propensity follows the class logit, with its weight in intervals.
 
-    This allows for a propensity attribute that was not named. The weight is 0.1 times the number `n_models` of other
-    models, times the likelihood ratio, with the log-likelihood difference divided by 3.
+    `other` is that fit, and `found` is the fit with the named propensity attributes. The grid makes intervals wider, in
+    case a propensity attribute was not named. Its weight is 0.1 times the number `n_models` of all other models, times
+    the likelihood ratio of the two fits. The log-likelihood difference is divided by 3.
     """
     gain = min(other.log_likelihood - found.log_likelihood, _MAX_GAIN_BY_FOLLOWING)
     return other.grid._replace(share=UNNAMED_ATTRIBUTE_SHARE * float(np.exp(gain / LOG_LIKELIHOOD_DIVISOR)) * n_models)
@@ -357,7 +364,7 @@ def mixed_interval(parts: list[Vector], weights: list[Vector], level: float) -> 
 
 
 def draw_class_priors(grid: Sequence[ClassPriorGrid], n_draws: int, rng: np.random.Generator) -> Vector:
-    """Draw class priors from the grids of several models, with the weights of intervals."""
+    """Draw class priors from the grids of several models, with the same weights as in intervals."""
     weight = np.concatenate([each.share * each.interval_weight for each in grid])
     weight = weight / weight.sum()
     values = np.concatenate([each.class_prior for each in grid])
@@ -375,7 +382,7 @@ class _GridPoint(NamedTuple):
     log_likelihood: float
     log_density: float  # penalised, with pseudo-observations and constraints
     pseudo_log_density: float  # part of `log_density` that comes from pseudo-observations
-    known: float  # part of `log_density` that comes from constraints on groups and looks
+    known: float  # part of `log_density` that comes from constraints on some rows or on single looks
     prior_slope: float  # derivative of the class prior with respect to the shift
     pivot: float  # logit around which a change of slope changes the class prior least
     row_variance: float  # sampling variance of the class prior
@@ -386,16 +393,16 @@ class _GridPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class _GridFits:
-    """The rows of a recalibrated fit, and methods that fit the other parameters at a given shift."""
+    """The rows of a recalibrated fit, and methods that fit all other parameters at a given shift."""
 
     engine: Engine  # rows with u (centred), v, w and the observations
     objective: RecalibratedPair
     weight: float
     labelled: float
     pseudo_weight: float
-    hold: Vector | None  # parameters that the propensity is held near, in the units of the table
+    hold: Vector | None  # penalties keep the propensity near these parameters, in the units of the table
     ridge: Vector
-    pulls: tuple[Pull, ...]  # pseudo-observations of false labels
+    pulls: tuple[Pull, ...]  # pseudo-observations for false positive rates
     constraints: tuple[Constraint, ...]
     prior_is_identified: bool  # whether looks, audits or constraints identify the class prior
 
@@ -436,9 +443,9 @@ class _GridFits:
         )
 
     def fit_optimum(self, start: Vector | None = None) -> tuple[_GridPoint, "_GridFits"]:
-        """Return the optimum over all parameters, and this object with the constraints' multipliers at the optimum.
+        """Return the optimum over all parameters, and a copy of this object with the constraints' final multipliers.
 
-        `start` are parameters of the propensities, and rates of false positives, in the units of the table.
+        `start` are parameters of the propensities, then of false positive rates, in the units of the table.
         """
         n, theta = self.objective.n_parameters, np.zeros(self.objective.n_parameters)
         if start is not None:
@@ -464,8 +471,8 @@ class _GridFits:
     ) -> _GridPoint:
         """Return the best fit at one shift. The solver starts at `theta`; `curvature` is the Hessian there, if known.
 
-        The shift is the change of a logit that is equal to `pivot`. If the pivot were far from the logits of rows with
-        an uncertain class, a change of slope would change the class prior even if the shift is fixed.
+        `shift` is the change of a logit that equals `pivot` before recalibration. If the pivot were far from the logits
+        of rows with an uncertain class, a change of slope would change the class prior although the shift is fixed.
         """
         theta, pair = theta.copy(), replace(self.objective, held=(SHIFT,), pivot=pivot)
         theta[SHIFT] = shift
@@ -487,7 +494,7 @@ class _GridFits:
         for _ in range(_MAX_GRID_STEPS):
             step = min(1.3 * step, _MAX_CLASS_PRIOR_STEP / max(point.prior_slope, 1e-6), _MAX_SHIFT_STEP)
             before = point
-            # The start extrapolates the other parameters from the last two points.
+            # The start of the other parameters is extrapolated from the last two points.
             shift = self.objective.turned(before.theta, before.pivot)[SHIFT] + sign * step
             point = self.fit_at_shift(shift, before.theta + step * velocity, before.curvature, before.pivot)
             # All points beyond a swapped point count as swapped.
@@ -507,7 +514,8 @@ class _GridFits:
     def fit_at_mean(self, points: list[_GridPoint], grid: ClassPriorGrid, *, exactly: bool) -> _GridPoint:
         """Return the fit whose class prior is the mean over the grid.
 
-        With `exactly`, Newton steps in the shift remove the error of interpolation.
+        The shift of this fit is interpolated between grid points. With `exactly`, Newton steps remove the error of this
+        interpolation.
         """
         nearest = min(points, key=lambda point: abs(point.class_prior - grid.mean))
         shift = float(np.interp(grid.mean, grid.class_prior, grid.shift))
@@ -545,7 +553,7 @@ class _GridFits:
     ) -> Solution:
         ridge = self.ridge.copy()
         if SHIFT in objective.held:
-            ridge[SHIFT] = 0.0  # a fixed shift has no derivatives, so that its ridge alone would move it
+            ridge[SHIFT] = 0.0  # the objective has no derivative in a fixed shift, so the ridge alone would move it
         problem = PenalisedProblem(self.engine, objective, ridge, additions)
         return problem.solve(
             start,
@@ -567,7 +575,7 @@ class _GridFits:
         others = [constraint for constraint in self.constraints if not _is_on_all_rows(constraint)]
         losses = [float(constraint.sums(theta, Curvature.NONE).value) for constraint in others]
         density = value - 0.5 * float(self.ridge @ theta**2) + pseudo_log_density - sum(losses)
-        # Exact constraints are left out: they limit the models, but are not evidence about the class prior.
+        # Exact constraints are left out, because they restrict the models but are no evidence about the class prior.
         known = -sum(loss for constraint, loss in zip(others, losses, strict=True) if not constraint.widened)
         return _GridPoint(
             theta,
@@ -586,9 +594,9 @@ class _GridFits:
         )
 
     def _first_step(self, optimum: _GridPoint) -> float:
-        """Return the first change of the shift: 0.3 of its standard error, so that the likelihood changes little.
+        """Return the first change of the shift: 0.3 times its standard error, so that the likelihood changes little.
 
-        If the class prior is not identified, the standard error is computed as if each label were an audit.
+        If the class prior is not identified, the standard error is computed as if labelled rows were audited rows.
         """
         if not self.prior_is_identified:
             return 0.3 / np.sqrt(max(self.labelled * max(optimum.prior_slope, 1e-6), 1.0))
@@ -600,7 +608,7 @@ class _GridFits:
 
 
 def _is_on_all_rows(constraint: Constraint) -> bool:
-    """Whether a constraint is on the class prior of all rows, which varies over the grid."""
+    """Whether a constraint is on the class prior of all rows, which differs between grid points."""
     return constraint.kind is None and constraint.group is None
 
 
@@ -652,9 +660,10 @@ def _centred(X: Any, rows: Rows, centre: float) -> dict[str, Any]:
 
 
 def standard_scales(engine: Engine, objective: PairObjective, weight: float) -> tuple[Vector, Vector]:
-    """Return mean and standard deviation of the columns of the propensities; for sparse columns, 0 and the RMS.
+    """Return the mean and the standard deviation of each column of the propensities.
 
-    Columns of different looks that share a coefficient get the same mean and deviation. Offsets are not scaled.
+    For sparse columns, the results are 0 and the root mean square. Columns of different looks that share a coefficient
+    get the same mean and standard deviation. Offsets are not scaled.
     """
     columns = columns_of_propensities(objective)
     sums, squares, is_sparse = engine.total(_block_moments, Design.of(columns))
@@ -669,7 +678,7 @@ def standard_scales(engine: Engine, objective: PairObjective, weight: float) -> 
 
 
 def _pooled(values: Vector, objective: PairObjective, columns: Columns) -> Vector:
-    """Return values in which columns of different looks that share a coefficient have the mean of their values."""
+    """Replace the values of columns of different looks that share a coefficient by the mean of these values."""
     group = np.arange(columns.size)
     for model in objective.models:
         if len(model) > 1:
@@ -686,7 +695,8 @@ def _block_moments(X: Any, rows: Any, seen: Design) -> tuple[Vector, Vector, Vec
 def _block_grid_sums(X: Any, rows: Any, pair: RecalibratedPair, theta: Vector, both: bool) -> tuple[Any, Any]:
     """Return the sums of log-likelihood, f, f times the probability of a label, f(1 - f), f(1 - f) u, and f^2.
 
-    With `both`, the second result contains the sums of both logits and of their squares, to compare the models.
+    With `both`, the second result contains the sums of both logits and of their squares. They show which model varies
+    more.
     """
     w, table, inside = rows["w"], pair.table(X, rows, theta), pair.inside(theta)
     value, f, found = pair.inner.row_probabilities(table, rows, inside)

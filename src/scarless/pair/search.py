@@ -1,7 +1,7 @@
 """Cross-validated search over penalties and sets of attributes, and the choice among tied candidates.
 
-A candidate is scored by the likelihood of all observations of held-out rows: labels, and audits if there are any. Each
-fit starts at the optimum of a neighbouring penalty.
+The score of a candidate is the likelihood of all observations of held-out rows: labels, and audits if there are any.
+Except for the first fit, each fit starts at the optimum of a neighbouring penalty.
 """
 
 from collections.abc import Iterator
@@ -28,8 +28,8 @@ from scarless.pair.recalibrated import LOGIT_CAP, Recalibration, recalibrate, re
 from scarless.pair.starts import Start, make_paper_start
 
 MIN_ROWS_FOR_CURVATURE = 10_000  # for larger tables, fits reuse the Hessian of a neighbouring penalty
-#: Least ratio of the variance of the class logits to that of the propensity logits. If both models use the same columns
-#: and the ratio is smaller, the models are taken to be swapped. By judgement.
+#: Smallest ratio of the variance of the class logits to the variance of the propensity logits. If both models use the
+#: same columns and the ratio is smaller, the models count as swapped. By judgement.
 MIN_CLASS_TO_PROPENSITY_VARIANCE = 0.1
 ROWS_TIMES_CANDIDATES_AT_ONCE = 1 << 25  # largest number of logits that a device computes at once
 
@@ -45,7 +45,7 @@ class Grid(NamedTuple):
     propensity_Cs: Vector
 
     def pairs(self) -> list[tuple[float, float]]:
-        """Return all pairs of penalties, in the order of the table of candidates."""
+        """Return all pairs of penalties, in the order of `cv_results_`."""
         return [(float(C), float(propensity_C)) for propensity_C, C in product(self.propensity_Cs, self.Cs)]
 
     @property
@@ -55,10 +55,10 @@ class Grid(NamedTuple):
 
 
 class PenaltyPath(NamedTuple):
-    """A set of attributes, which is fitted with all penalties of a grid."""
+    """One set of attributes, to be fitted with all penalties of a grid."""
 
     attributes: int  # index of the set
-    problem: PairProblem  # on all rows; its penalties are replaced by those of the grid
+    problem: PairProblem  # on all rows; its penalties are replaced by the penalties of the grid
 
 
 class HeldOutSums(NamedTuple):
@@ -73,7 +73,7 @@ class HeldOutSums(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A likelihood and its parameters."""
+    """A fitted candidate: its likelihood and its parameters."""
 
     objective: PairObjective
     parameters: Vector
@@ -91,7 +91,7 @@ def expand_to_all_columns(design: Design, beta: Vector, n_columns: int) -> Vecto
 
 
 class FoldFits(NamedTuple):
-    """All candidates, fitted without the rows of one fold."""
+    """All candidates, fitted to the training rows of one fold."""
 
     models: list[Candidate]
     converged: NDArray[np.bool_]
@@ -100,10 +100,11 @@ class FoldFits(NamedTuple):
 def fit_grid(
     problems: list[PairProblem], grid: Grid, *, tol: float, max_iter: int
 ) -> Iterator[tuple[int, int, PairFit]]:
-    """Fit every pair of penalties: the pair closest to 1 from the paper's start, the others from a neighbour's optimum.
+    """Fit every problem with every pair of penalties.
 
-    Pairs at the same distance from the first one are fitted together for all problems, in lockstep on a device. Yields
-    each fit with the index of its problem and its index in ``grid.pairs()``.
+    The pair closest to 1 is fitted first, from the paper's start. Each other pair starts at the optimum of a neighbour.
+    Pairs at the same distance from the first pair are fitted together for all problems, in lockstep on a device. Yields
+    the index of the problem, the index of the pair in ``grid.pairs()``, and the fit.
     """
     place = {pair: number for number, pair in enumerate(grid.pairs())}
     options, fits = FitOptions(tol, max_iter, damp_indefinite=True), dict[tuple[int, Penalties], PairFit]()
@@ -125,7 +126,7 @@ def fit_grid(
 
 
 def pairs_by_distance(grid: Grid) -> Iterator[list[tuple[Penalties, Penalties | None]]]:
-    """Yield lists of pairs of penalties by their distance from the middle, each pair with the neighbour it starts at.
+    """Yield lists of pairs of penalties, sorted by distance from the middle; each pair with the neighbour it starts at.
 
     Examples
     --------
@@ -151,7 +152,7 @@ def pairs_by_distance(grid: Grid) -> Iterator[list[tuple[Penalties, Penalties | 
 def fit_at_penalties(
     path: PenaltyPath, grid: Grid, C: float, propensity_C: float, *, tol: float, max_iter: int
 ) -> PairFit:
-    """Fit one pair of penalties through the same neighbours as `fit_grid`; only the last fit is exact."""
+    """Fit one pair of penalties by the same sequence of neighbours as `fit_grid`; only the last fit is exact."""
     Cs = path_to(grid.Cs, C)
     propensity_Cs = path_to(grid.propensity_Cs, propensity_C)
     steps = [(Cs[0], other) for other in propensity_Cs] + [(other, propensity_C) for other in Cs[1:]]
@@ -166,16 +167,16 @@ def fit_at_penalties(
 
 
 def _fit_first(problem: PairProblem, options: FitOptions) -> PairFit:
-    """Fit from the paper's start; with extra information, return the highest optimum of several starts."""
+    """Fit from the paper's start; with extra information, return the highest optimum from several starts."""
     if problem.has_extra_information:
         return best_fit(problem, options)
     return _fit_from(problem, make_paper_start(problem), options)
 
 
 def _fit_from_neighbour(problem: PairProblem, neighbour: PairFit, options: FitOptions) -> PairFit:
-    """Fit from the optimum of another penalty, and for large tables with its Hessian.
+    """Fit from the optimum of another penalty; for large tables, also use the Hessian at that optimum.
 
-    For small tables, the penalty is a large part of the Hessian, so the Hessian of another penalty would not help.
+    In small tables, the penalty is a large part of the Hessian, so the Hessian of another penalty would not help.
     """
     at, known = neighbour.parameters, neighbour.information
     if known is None or problem.engine.n_rows < MIN_ROWS_FOR_CURVATURE:
@@ -184,10 +185,10 @@ def _fit_from_neighbour(problem: PairProblem, neighbour: PairFit, options: FitOp
 
 
 def _fit_from(problem: PairProblem, start: Start, options: FitOptions) -> PairFit:
-    """Fit from a start; fit again with the models swapped if the class logit hardly varies between rows.
+    """Fit from a start; if the models seem swapped, swap them and fit again.
 
-    If both models use the same columns, the model with the weaker penalty tends to explain the labels. If that is the
-    propensity model, the class probability is nearly the same for all rows.
+    If both models use the same columns, the model with the weaker penalty tends to explain the labels. If this is the
+    propensity model, the class logit hardly varies between rows, which shows that the models are swapped.
     """
     fit = fit_pair(problem, start.parameters, options, curvature=start.curvature)
     if not problem.swappable or _class_logit_varies(problem, fit):
@@ -197,7 +198,7 @@ def _fit_from(problem: PairProblem, start: Start, options: FitOptions) -> PairFi
 
 
 def _class_logit_varies(problem: PairProblem, fit: PairFit) -> bool:
-    """Whether the class logit varies between rows, compared with the propensity logit."""
+    """Whether the class logit varies enough between rows, compared with the propensity logit."""
     sums, squares = problem.engine.total(_block_moments, problem.objective, fit.parameters)
     of_class, of_propensity = squares / problem.weight - (sums / problem.weight) ** 2
     return bool(of_class >= MIN_CLASS_TO_PROPENSITY_VARIANCE * of_propensity)
@@ -215,11 +216,14 @@ def _block_moments(X: Any, rows: Rows, objective: PairObjective, beta: Vector) -
 def fit_folds(
     paths: list[PenaltyPath], grid: Grid, engines: list[Engine], *, tol: float, max_iter: int
 ) -> list[FoldFits]:
-    """Fit all candidates on the training rows of each fold, with new starts. Constraints apply in every fold."""
+    """Fit all candidates to the training rows of each fold. The starts are computed from these rows.
+
+    Constraints apply in every fold.
+    """
     size = len(grid.pairs())
     empty = [Candidate(path.problem.objective, np.zeros(0)) for path in paths for _ in range(size)]
     found = [FoldFits(list(empty), np.zeros(len(empty), dtype=bool)) for _ in engines]
-    # Paths are fitted one after another, so that cached products of columns can be dropped before the next path.
+    # Paths are fitted one after another, so that cached products of columns can be released before the next path.
     for number, path in enumerate(paths):
         problems = [path.problem.on(engine) for engine in engines]
         for fold, place, fit in fit_grid(problems, grid, tol=tol, max_iter=max_iter):
@@ -289,9 +293,9 @@ def _scored_rows(X: Any, rows: Any, w: Vector, models: list[Candidate]) -> HeldO
 
 
 def _row_terms(X: Any, rows: Any, models: list[Candidate]) -> Iterator[tuple[Vector, Vector, Vector]]:
-    """Yield log-likelihood, class probability, and label probability of a positive, for each row and candidate.
+    """Yield, for each candidate, the log-likelihood, `f`, and the label probability of positives, of all rows.
 
-    With one label for each row, the logits of all candidates are one matrix product.
+    With one label for each row, one matrix product computes the logits of all candidates.
     """
     if not all(isinstance(each.objective, LogisticPair) for each in models):
         yield from (each.objective.row_probabilities(X, rows, each.parameters) for each in models)
@@ -304,9 +308,9 @@ def _row_terms(X: Any, rows: Any, models: list[Candidate]) -> Iterator[tuple[Vec
 
 
 def order_from_middle(values: Vector) -> Iterator[tuple[float, float | None]]:
-    """Yield the value closest to 1, then the larger values in ascending and the smaller in descending order.
+    """Yield the value closest to 1, then all larger values in ascending order, then all smaller in descending order.
 
-    Each value comes with the neighbour before it; None for the first.
+    Each value comes with its neighbour on the side of the first value; None for the first value.
 
     Examples
     --------
@@ -323,7 +327,7 @@ def order_from_middle(values: Vector) -> Iterator[tuple[float, float | None]]:
 
 
 def path_to(values: Vector, end: float) -> list[float]:
-    """Return the values from the one closest to 1 to `end`, neighbour by neighbour."""
+    """Return the sequence of neighbouring values that leads from the value closest to 1 to `end`."""
     before = dict(order_from_middle(values))
     path = [end]
     while (neighbour := before[path[-1]]) is not None:
@@ -395,12 +399,12 @@ class HeldOutGain(NamedTuple):
 
 
 def tied_with_best(gains: HeldOutGain, paths: NDArray[np.intp], n_standard_errors: float) -> NDArray[np.bool_]:
-    """Return a mask of the candidates that differ from the best by no more than noise.
+    """Return a mask of the candidates that are tied: they differ from the best by no more than noise.
 
     A path is a set of attributes with all penalties. A path is tied if the gap between its best candidate and the best
-    of all is at most `n_standard_errors` standard errors. Within a tied path, candidates are tied if their gap to the
-    best of the path is at most half as many standard errors: the labels say more about the penalty than about which
-    attributes matter.
+    of all candidates is at most `n_standard_errors` standard errors. Within a tied path, a candidate is tied if its gap
+    to the best candidate of the path is at most half as many standard errors. This limit is smaller, because the labels
+    say more about the penalty than about which attributes matter.
     """
     tied = np.zeros(paths.size, dtype=bool)
     best = int(np.argmax(gains.mean))
@@ -414,11 +418,12 @@ def tied_with_best(gains: HeldOutGain, paths: NDArray[np.intp], n_standard_error
 
 
 def select(results: dict[str, Any], *, combine: bool, by_score: bool = False) -> Selection:
-    """Choose the penalties nearest to 1 of each tied path; then combine all tied paths, or choose one of them.
+    """Choose the tied penalties nearest to 1 of each tied path; then combine all tied paths, or choose one of them.
 
-    Penalties near 1, the default, are preferred so that an extreme penalty does not win by chance. With `combine`, tied
-    paths are averaged. Otherwise the path with the lowest label frequency is chosen, as in the paper. With `by_score`,
-    the path with the best score is chosen; use it if several looks or audits identify the label frequency.
+    Penalties near the default of 1 are preferred, so that an extreme penalty is not chosen by chance. With `combine`,
+    tied paths are averaged. Otherwise the path with the lowest label frequency is chosen, as in the paper. With
+    `by_score`, the path with the best score is chosen instead; use this if several looks or audits identify the label
+    frequency.
     """
     tied = np.flatnonzero(results["tied"])
     members = _nearest_to_one(results, tied)
@@ -438,7 +443,7 @@ def select(results: dict[str, Any], *, combine: bool, by_score: bool = False) ->
 
 
 def _nearest_to_one(results: dict[str, Any], rows: NDArray[np.intp]) -> list[int]:
-    """Return, for each path among some rows of the table, the row with penalties nearest to 1."""
+    """Return, for each path among the given rows of the table, the row with penalties nearest to 1."""
     far = np.abs(np.log(results["param_C"])) + 1e-3 * np.abs(np.log(results["param_propensity_C"]))
     of_path = [rows[results["path"][rows] == path] for path in np.unique(results["path"][rows])]
     return [int(each[np.argmin(far[each])]) for each in of_path]
@@ -448,6 +453,8 @@ def _reason(
     results: dict[str, Any], members: list[int], n_tied: int, n_paths: int, spread: Interval, *, by_score: bool
 ) -> str:
     total = len(results["params"])
+    if total == 1:
+        return "There was only one candidate."
     if n_tied == 1:
         return f"Of {total} candidates, the one with the highest held-out log-likelihood was chosen."
     reason = f"The held-out log-likelihood cannot distinguish {n_tied} of {total} candidates. "
@@ -472,7 +479,7 @@ def _reason(
 class RecalibratedPairFit(NamedTuple):
     """A recalibrated pair of logistic models."""
 
-    problem: PairProblem  # with the columns of all members, and C rescaled to the recalibrated coefficients
+    problem: PairProblem  # its classifier uses the columns of all members; C fits the recalibrated coefficients
     f: Vector
     e: Vector
     recalibration: Recalibration
@@ -510,8 +517,8 @@ def combine(
 ) -> RecalibratedPairFit:
     """Recalibrate each member, average their logits, and recalibrate the mean; a single member is recalibrated once.
 
-    Each member is given with its fit to all rows and its index among the candidates. The `possible` candidates, which
-    include the members, are recalibrated for intervals.
+    `members` contains the problem of each member, its fit to all rows, and its index among the candidates. All
+    `possible` candidates, which include the members, are recalibrated for intervals.
     """
     problem, n_columns = members[0][0], folded.engine.n_columns
     hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e.indices.size == n_columns else None
@@ -530,7 +537,7 @@ def combine(
         last = recalibrated(folded.engine.derive(_mean_logits, fold_models, found, keep=True))
         beta = last.of_linear(beta)
     columns = np.unique(np.concatenate([of_member.f.indices for of_member, *_ in members]))
-    # If a coefficient is multiplied by a slope, C must be multiplied by the square of the slope to keep the penalty.
+    # Coefficients were multiplied by a slope. C is multiplied by its square, so that the penalty stays the same.
     rescaled = [of_member.C * each.slope**2 for (of_member, *_), each in zip(members, found, strict=True)]
     C = float(np.mean(rescaled)) * (last.slope**2 if len(members) > 1 else 1.0)
     whole = problem.with_class_design(Design.of(columns))._replace(C=C)
@@ -549,9 +556,9 @@ def _mean_logits(X: Any, rows: Rows, fold_models: list[list[Vector]], found: lis
 def recalibrate_choice(
     problem: PairProblem, fit: PairFit, models: list[Candidate], folded: FoldedRows
 ) -> tuple[PairProblem, PairFit]:
-    """Recalibrate the chosen fit on the out-of-fold logits of its models.
+    """Recalibrate the chosen fit, using the out-of-fold logits of `models`, its fits in the folds.
 
-    Returns the problem with the penalty rescaled to the recalibrated coefficients, and the recalibrated fit. Both are
+    Returns the problem, with a penalty that fits the recalibrated coefficients, and the recalibrated fit. Both are
     returned unchanged if the recalibration does not converge.
     """
     out_of_fold = folded.with_out_of_fold_logits([each.linear(folded.engine.n_columns) for each in models])

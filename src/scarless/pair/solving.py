@@ -1,7 +1,7 @@
-"""Penalised objectives over all rows of an engine, as a solver minimises them.
+"""Penalised objectives, summed over all rows of an engine, in the form that a solver minimises.
 
-Badly scaled columns (see `scarless.engines.blocks`) are centred and scaled for the solver. `ChangeOfUnits` converts the
-problem, its start and its solution.
+Badly scaled columns (see `scarless.engines.blocks`) are centred and scaled for the solver. `ChangeOfUnits` converts
+penalties, starts and solutions between the two scales.
 """
 
 from collections.abc import Callable
@@ -28,24 +28,25 @@ from scarless.numerics.newton import (
 )
 from scarless.numerics.objectives import Curvature, Objective, Sums
 
-# For models with at most this number of parameters, one pass computes a matrix. With this matrix, the solver can try
-# step lengths without further passes.
+# For models with at most this number of parameters, one pass computes the matrices of `PenalisedProblem.grams`. The
+# solver can then compute `reach` without further passes.
 MAX_COLUMNS_OF_GRAM = 300
 
 
 def one_thread_if_narrow(n_parameters: int) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread for models that are too narrow to gain from several.
+    """Limit BLAS to one thread for models that have too few parameters to be faster with several threads.
 
-    Setting the limit takes as long as a pass over few rows, so callers set it once around many passes.
+    Setting the limit takes as long as a pass over few rows, so callers set it once for many passes.
     """
     return BLAS.on_one_thread() if n_parameters <= MAX_COLUMNS_OF_GRAM else nullcontext()
 
 
 class ChangeOfUnits(NamedTuple):
-    r"""Conversion between parameters of columns :math:`x` and of scaled columns :math:`(x - m) c`.
+    r"""Conversion between parameters for columns :math:`x` and parameters for scaled columns :math:`(x - m) c`.
 
-    A coefficient becomes :math:`\beta/c`, the intercept :math:`\beta_0 + m'\beta`, and the ridge penalty
-    :math:`\lambda` becomes :math:`\lambda c^2`, so that the optimum is the same.
+    For the scaled columns, a coefficient :math:`\beta` becomes :math:`\beta/c`, and the intercept :math:`\beta_0`
+    becomes :math:`\beta_0 + m'\beta`. The ridge penalty :math:`\lambda` becomes :math:`\lambda c^2`, so that the
+    optimum is the same.
     """
 
     scale: Vector  # of each parameter; 1 for intercepts
@@ -53,7 +54,7 @@ class ChangeOfUnits(NamedTuple):
 
     @classmethod
     def of(cls, units: Units | None, designs: tuple[Design, ...], ridge: Vector) -> "ChangeOfUnits | None":
-        """Return the conversion for some models; None if no column is badly scaled, or there are no designs."""
+        """Return the conversion for the models with these designs; None if no column is badly scaled."""
         if units is None or not designs:
             return None
         scale, shift, start = np.ones(ridge.size), [], 0
@@ -65,7 +66,7 @@ class ChangeOfUnits(NamedTuple):
         return cls(scale, shift)
 
     def ridge(self, ridge: Vector) -> Vector:
-        """Return the penalty on the parameters for scaled columns, at most 1e300, which keeps a coefficient at 0."""
+        """Return the penalties for scaled columns, at most 1e300: this is enough to keep a coefficient at 0."""
         with np.errstate(over="ignore"):
             return np.minimum(np.where(ridge > 0, ridge * self.scale * self.scale, 0.0), 1e300)
 
@@ -113,11 +114,11 @@ class Addition(Protocol):
     """A term that is added to minus the log-likelihood, in addition to the ridge penalty."""
 
     def sums(self, beta: Vector, curvature: Curvature = Curvature.OBSERVED) -> Sums:
-        """Return value, gradient and curvature; the curvature is always a matrix."""
+        """Return value, gradient and curvature of the term; the curvature is always a matrix."""
         ...
 
     def product(self, beta: Vector, direction: Vector) -> Vector:
-        """Return the curvature times a direction."""
+        """Return the product of the curvature and a direction."""
         ...
 
     def in_units(self, change: ChangeOfUnits) -> "Addition":
@@ -127,7 +128,7 @@ class Addition(Protocol):
 
 @dataclass(frozen=True)
 class Pull:
-    r"""Penalty :math:`k\,(\mathrm{softplus}(z) - z/2)`, :math:`z = z_0 + p'\beta`, pulling a probability to 1/2.
+    r"""Penalty :math:`k\,(\mathrm{softplus}(z) - z/2)` of a logit :math:`z = z_0 + p'\beta`, lowest at probability 1/2.
 
     It equals minus the log-likelihood of `k` pseudo-observations at the point `p`, half of them labelled.
     """
@@ -147,7 +148,7 @@ class Pull:
         )
 
     def product(self, beta: Vector, direction: Vector) -> Vector:
-        """Return the curvature times a direction."""
+        """Return the product of the curvature and a direction."""
         p = float(expit(self.offset + self.point @ beta))
         return self.weight * p * (1.0 - p) * float(self.point @ direction) * self.point
 
@@ -166,7 +167,7 @@ class PenalisedProblem:
     pulls: tuple[Addition, ...] = ()
 
     def evaluate(self, beta: Vector, curvature: Curvature) -> Sums:
-        """Return value, gradient and curvature over all rows, penalty included."""
+        """Return value, gradient and curvature: sums over all rows, plus penalties."""
         value, gradient, matrix = self.engine.total(self.objective.sums, beta, curvature)
         if curvature is Curvature.DIAGONAL:
             matrix = matrix + self.ridge
@@ -185,7 +186,7 @@ class PenalisedProblem:
     def products(self, beta: Vector, curvature: Curvature) -> Callable[[Vector], Vector]:
         """Return a function that multiplies the penalised information at `beta` by a direction.
 
-        The contribution of each row is computed once for all directions.
+        The curvature of each row is computed once and used for all directions.
         """
         engine = self.engine.derive(_row_curvature, self.objective, beta, curvature, keep=True)
 
@@ -211,14 +212,15 @@ class PenalisedProblem:
         return sums
 
     def grams(self) -> tuple[Matrix, ...] | None:
-        """Return, for each model, the matrix of the quadratic form `reach`; None for wide models."""
+        """Return, for each model, the matrix of the quadratic form `reach`; None if there are too many parameters."""
         return None if self.objective.n_parameters > MAX_COLUMNS_OF_GRAM else self.engine.total(self.objective.grams)
 
     def point_beside_saddle(self, solution: Solution) -> Vector | None:
         """Return a lower point near the solution if the solution is a saddle point; None if it is an optimum.
 
-        Two models that use the same columns and have the same start stay equal, so the solver ends at the best pair of
-        equal models. The check needs the exact Hessian, and is skipped for models that are too wide for it.
+        Two models with the same columns and the same start stay equal in every iteration, so the solver ends at the
+        best pair of equal models. This can be a saddle point. The check needs the exact Hessian. It is skipped, and the
+        result is None, if the models have too many parameters.
         """
         beta = solution.parameters
         if solution.status is not Status.CONVERGED or self.objective.convex or beta.size > MAX_MATRIX_PARAMETERS:
@@ -257,18 +259,18 @@ class PenalisedProblem:
         curvature: Matrix | None = None,
         progress: Callable[[Trace], None] | None = None,
     ) -> Solution:
-        """Minimise from `start` until the predicted gain per unit of row weight is below `tol`.
+        """Minimise from `start` until the next step would gain less than `tol` per unit of row weight.
 
         Set `may_diverge` if some model has no penalty, so that the optimum may be at infinity. `damp_indefinite` saves
-        iterations if the penalty is weak, but may end at another optimum than Fisher scoring. `curvature` is an
-        approximate Hessian at the start, penalty included. `progress` is called after every iteration.
+        iterations if the penalty is weak, but may lead to another optimum than Fisher scoring. `curvature` is an
+        approximate Hessian at the start, including penalties. `progress` is called after every iteration.
         """
         options = NewtonOptions(
             scale=total_weight,
             tol=tol,
             max_iter=max_iter,
             rounding=self._rounding,
-            # A convex objective with a penalty has one optimum and no plateau, so that long steps are safe.
+            # A convex objective with a penalty has one optimum and no plateau, so long steps are safe.
             longest=np.inf if self.objective.convex and not may_diverge else 1.0,
             matrix_free=self.objective.n_parameters > MAX_MATRIX_PARAMETERS,
             may_diverge=may_diverge,
@@ -276,8 +278,9 @@ class PenalisedProblem:
             curvature=curvature,
             progress=progress,
         )
-        # Between passes, the solver has too little work for several BLAS threads. They would spin and take cores from
-        # the threads that read the rows. Setting the limit once, and not in every pass, saves time for small tables.
+        # Between passes, the solver has too little work for several BLAS threads. Waiting BLAS threads would take cores
+        # from the threads that read the rows. Setting the limit once, and not in every pass, saves time for small
+        # tables.
         one_thread = options.matrix_free or self.objective.n_parameters <= MAX_COLUMNS_OF_GRAM
         with BLAS.on_one_thread() if one_thread else nullcontext():
             change = ChangeOfUnits.of(self.engine.units, self.objective.designs, self.ridge)

@@ -1,6 +1,7 @@
 """Members of a stack: cross-fitted, recalibrated classifiers.
 
-Also intervals of single rows over the members, and the search for propensity attributes if none were named.
+This module also computes intervals of single rows from all members, and searches for propensity attributes if none were
+named.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,23 +52,23 @@ from scarless.pair.search import (
 from scarless.pair.solving import PenalisedProblem
 
 NAIVE = "naive"
-#: Slopes of the propensity's logit in the class logit that are tried with looks or audits, if no propensity attributes
-#: were named. By judgement.
+#: Slopes of the propensity's logit in the class logit that are tried if no propensity attributes were named and looks,
+#: audits or constraints identify the class prior. By judgement.
 FOLLOW_SLOPES_TRIED = (0.0, 0.5, 1.0)
 _CS_TRIED = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-6  # tolerance per row of the fits that choose a penalty
 _DIRECTION_TOL = 1e-5  # tolerance per row of the fits that are averaged
-_ROWS_RANKED = 100_000  # in larger tables, rankings are compared on every k-th row, at least this many rows
-# Inverse penalties of the logistic member without named attributes, on standardised columns.
+_ROWS_RANKED = 100_000  # in larger tables, rankings are compared on every k-th row, but at least this many rows
+# Inverse penalties of the logistic member if no propensity attributes were named, for standardised columns.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
-# Label frequencies that this member assumes, as powers of the labelled share. With power 0, all unlabelled rows are
-# negative; with power 1, all rows would be positive.
+# Label frequencies that this member assumes, as powers of the labelled share. Power 0 assumes that all unlabelled rows
+# are negative. Power 1 would assume that all rows are positive.
 _FREQUENCY_POWERS = (0.0, 1.0 / 3.0, 2.0 / 3.0)
 
 
 @dataclass(frozen=True)
 class Member:
-    """A classifier with one set of attributes."""
+    """A cross-fitted classifier of a stack, which uses one set of attributes."""
 
     name: str
     attributes: str
@@ -98,7 +99,11 @@ class LinearMember:
 
 
 def mean_logits(members: Sequence[Member], logits: list[Vector] | None = None) -> Vector:
-    """Return the logit of the members' mean probability, for the training rows or for given logits."""
+    """Return the logit of the mean probability of all members.
+
+    By default, the result is for the training rows, from their out-of-fold logits. For other rows, pass the `logits` of
+    each member before recalibration.
+    """
     logits = [member.u for member in members] if logits is None else logits
     f = [expit(member.recalibration(u)) for member, u in zip(members, logits, strict=True)]
     return logit_of(np.average(f, axis=0, weights=[member.weight for member in members]))
@@ -107,7 +112,8 @@ def mean_logits(members: Sequence[Member], logits: list[Vector] | None = None) -
 def needs_dense(classifier: Any) -> bool:
     """Whether scikit-learn's tags say that a classifier does not accept sparse rows.
 
-    The result is False for pipelines, because a step may make the rows dense, and for None, the logistic model.
+    The result is False for pipelines, because a step may make the rows dense. It is also False for None, which is the
+    logistic model.
     """
     return not (classifier is None or isinstance(classifier, Pipeline) or get_tags(classifier).input_tags.sparse)
 
@@ -117,8 +123,8 @@ def refuse_sparse(X: Any, dense: list[str]) -> None:
     if dense and sparse.issparse(X):
         named = ", ".join(map(repr, dense))
         raise ValueError(
-            f"X is sparse, but these members need dense rows: {named}. Pass X.toarray(), or only members that accept "
-            "sparse rows, such as None (the logistic model)."
+            f"X is sparse, but these members need dense rows: {named}. Pass X.toarray(), or leave these members out. "
+            "The logistic model, ('logistic', None), accepts sparse rows."
         )
 
 
@@ -131,9 +137,10 @@ def logistic_member(
     folds: list[Fold],
     options: CrossOptions,
 ) -> Member:
-    """Fit two logistic models. Of the penalties tied with the best on held-out rows, the one nearest to 1 is used.
+    """Fit a logistic class model and a logistic propensity model.
 
-    `problem` contains the observations, as in `cross_fit`.
+    Of all penalties that are tied with the best on held-out rows, the penalty nearest to 1 is used. `problem` contains
+    the observations of the training rows, as in `cross_fit`.
     """
     engine = engine_of(training.X, **row_values(problem), w=training.weight)
     folded, grid = FoldedRows.of(engine, folds), Grid(_CS_TRIED, np.array([options.propensity_C]))
@@ -165,7 +172,7 @@ def _logits(X: Any, rows: Rows) -> Vector:
 
 
 def naive_member(training: Training, problem: PairProblem, folds: list[Fold], options: CrossOptions) -> Member:
-    """Fit the naive logistic model, labelled against unlabelled rows, and recalibrate its out-of-fold logits."""
+    """Fit a logistic naive model and recalibrate its out-of-fold logits."""
     columns = np.arange(training.X.shape[1])
     rows = _FoldedTraining.of(training, columns, folds)
     (fit,) = _linear_path(rows, 1.0, (options.C,), np.ones(columns.size), options)
@@ -185,9 +192,9 @@ def logistic_member_without_attributes(
 ) -> Member:
     """Fit a logistic member if no propensity attributes were named.
 
-    Several constant label frequencies and several penalties on standardised columns are tried. The fits are scaled to
-    logits of standard deviation 1 and averaged, with weights proportional to the likelihood of held-out labels. With
-    few labels, no single fit could be chosen reliably.
+    The class model is fitted with several constant label frequencies, and with several penalties on standardised
+    columns. The logits of each fit are scaled to a standard deviation of 1. They are then averaged, with weights
+    proportional to the likelihood of held-out labels. With few labels, choosing a single fit would be unreliable.
     """
     rows = _FoldedTraining.of(training, columns, folds)
     scale = _spread(rows.X, rows.w)
@@ -207,9 +214,9 @@ def logistic_member_without_attributes(
 
 
 def weigh_against_naive(members: list[Member], naive: Member, training: Training, folds: list[Fold]) -> list[Member]:
-    """Return the members, with weight 0 if they rank held-out labels significantly worse than the naive model.
+    """Return the members. A member that ranks held-out labels significantly worse than the naive model gets weight 0.
 
-    If no member keeps its weight, the naive model is added.
+    If all members have weight 0, the naive model is added.
     """
     held = held_out(training.weight, folds)
     kept = held > 0
@@ -221,10 +228,10 @@ def weigh_against_naive(members: list[Member], naive: Member, training: Training
 
 
 def gap_to_naive(problem: PairProblem, beta_f: Vector, beta_e: Vector | None = None) -> RankingGap | None:
-    """Compare how well a fit and the naive model with the same penalty rank the training labels.
+    """Compare how well a fit and the naive model rank the training labels; None if the rows are not in memory.
 
-    The fit ranks rows by the class probability or, with `beta_e`, by the product of both models. Returns None if the
-    rows are not in memory.
+    The naive model has the same penalty as the fit. The fit ranks rows by the class probability or, with `beta_e`, by
+    the product of class probability and propensity.
     """
     if not isinstance(problem.engine, InMemoryEngine):
         return None
@@ -244,7 +251,7 @@ def _value(X: Any, rows: Rows, name: str) -> Vector:
 
 @dataclass(frozen=True)
 class _FoldedTraining:
-    """Some columns of the training rows: an engine of all rows, then one without each fold."""
+    """Some columns of the training rows, with one engine of all rows, then one engine for each fold."""
 
     X: Any
     s: Vector
@@ -266,7 +273,7 @@ class _FoldedTraining:
 
 @dataclass(frozen=True)
 class _LinearFit:
-    """A logistic model for one assumed label frequency and penalty."""
+    """A logistic class model, fitted with an assumed label frequency and a penalty."""
 
     C: float
     held_out: Vector  # out-of-fold logits of the training rows
@@ -278,9 +285,10 @@ class _LinearFit:
 def _linear_path(
     rows: _FoldedTraining, frequency: float, Cs: tuple[float, ...], scale: Vector, options: CrossOptions
 ) -> list[_LinearFit]:
-    """Fit logistic models of the class to all rows and without each fold, from strong to weak penalties.
+    """Fit logistic class models to all rows and to the training rows of each fold, for each penalty.
 
-    Every positive is assumed to be labelled with the same `frequency`. Penalties refer to columns divided by `scale`.
+    All positives are assumed to be labelled with the same probability, `frequency`. The penalties refer to columns
+    divided by `scale`. Each fit starts at the result of the previous penalty.
     """
     design = Design.of(np.arange(rows.X.shape[1]))
     first = constant_model(design, min(rows.labelled_share / frequency, 0.9))
@@ -312,10 +320,11 @@ def _linear(X: Any, beta: Vector) -> Vector:
 def recalibrated_logits(
     training: Training, problem: PairProblem, u: Vector, folds: list[Fold], options: CrossOptions
 ) -> Recalibration:
-    """Return the recalibration of out-of-fold logits, with the propensities of the problem.
+    """Return the recalibration of out-of-fold logits `u`, with the propensities of the problem.
 
-    If no propensity attributes were named, the propensity follows the class logit. With several looks or audits, the
-    slope with the highest likelihood is used; with one label for each row, the slope is assumed.
+    If no propensity attributes were named, the propensity's logit is linear in the class logit. If looks, audits or
+    constraints identify the class prior, several slopes are tried, and the slope with the highest likelihood is used.
+    Otherwise the slope is ``options.follow``.
     """
     columns = columns_of_propensities(problem.objective)
     out_of_fold = with_values(out_of_fold_problem(training, problem, columns, folds), u=u)
@@ -327,7 +336,10 @@ def recalibrated_logits(
 
 
 def _spread(X: Any, w: Vector) -> Vector:
-    """Return the standard deviation of each column, or 1 if it is constant; sparse columns are not centred."""
+    """Return the standard deviation of each column, or 1 if the column is constant.
+
+    The result for a sparse column is its root mean square.
+    """
     if sparse.issparse(X):
         square, mean = np.asarray(X.multiply(X).T @ w) / w.sum(), np.zeros(X.shape[1])
     else:
@@ -363,10 +375,11 @@ _ROWS_PER_CHUNK = 1024  # rows whose mixtures are sorted at a time, to limit mem
 def row_intervals(
     logits: list[Vector], recalibrations: list[Recalibration], level: float, *, v: Vector | None = None
 ) -> Matrix:
-    """Return the interval of each row for `f`: quantiles over all models and their grids of class priors.
+    """Return the interval of the class probability of each row: quantiles over all models and their grids.
 
-    With propensity logits `v`, the intervals are those of the posterior of an unlabelled row. The intervals include the
-    uncertainty of the class prior and the differences between models, but not the noise of each model's coefficients.
+    If the propensity logits `v` are passed, the result is the interval of the posterior, for an unlabelled row.
+    Intervals include the uncertainty of the class prior and the differences between models, but not the estimation
+    error of each model.
     """
     weight = np.concatenate([each.grid.interval_weight for each in recalibrations]) / len(recalibrations)
     tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
@@ -395,7 +408,7 @@ def _on_grid(recalibration: Recalibration, u: Vector, v: Vector | None, rows: sl
 
 
 def _weighted_quantiles(values: Matrix, weight: Vector, shares: Vector) -> Matrix:
-    """Return weighted quantiles of the values of each row, with interpolation."""
+    """Return weighted quantiles of the values in each row, interpolated between values."""
     order = np.argsort(values, axis=1)
     ordered = np.take_along_axis(values, order, axis=1)
     below = np.cumsum(weight[order], axis=1) - 0.5 * weight[order]
@@ -403,12 +416,12 @@ def _weighted_quantiles(values: Matrix, weight: Vector, shares: Vector) -> Matri
     return np.array([np.interp(shares, at, value) for at, value in pairs])
 
 
-MAX_COLUMNS_SEARCHED = 100  # the search was not tested on wider tables
+MAX_COLUMNS_SEARCHED = 100  # wider tables are not searched, because the search was not tested on them
 _MAX_COLUMNS_FOUND = 3
-_MAX_COLUMNS_RETRIED = 10  # best columns that are tried again after one was found
-_MAX_ROWS_PER_LABEL = 5_000  # labelled rows, and unlabelled rows, that the search uses, for speed
-# Penalties of the search: on class logits, on columns of the class model, on those of the propensity model, and on its
-# intercept.
+_MAX_COLUMNS_RETRIED = 10  # number of the best columns that are tried again after a column was found
+_MAX_ROWS_PER_LABEL = 5_000  # the search uses at most this many labelled rows, and as many unlabelled rows, for speed
+# Penalties of the search: on class logits, on columns of the class model, on columns of the propensity model, and on
+# the intercept of the propensity model.
 _LOGIT_RIDGE, _CLASS_RIDGE, _PROPENSITY_RIDGE, _INTERCEPT_RIDGE = 0.05, 1.0, 0.25, 0.1
 _TOL, _MAX_ITER = 1e-5, 50
 
@@ -421,7 +434,7 @@ class FoundColumn(NamedTuple):
 
 
 def min_gain(n_columns: int) -> float:
-    """Return the smallest gain at which a column is accepted. It grows with the number of columns.
+    """Return the smallest log-likelihood gain at which a column is accepted, given the number of columns.
 
     Examples
     --------
@@ -440,10 +453,11 @@ def find_columns(
     tried: Columns | None = None,
     most: int = _MAX_COLUMNS_FOUND,
 ) -> list[FoundColumn]:
-    """Return columns that drive the labelling according to the labels, by forward selection; at most `most`.
+    """Search for columns that drive the labelling, by forward selection; return at most `most` columns.
 
-    `logits` are out-of-fold class logits, and `held` the weights of held-out rows. Each column is tested in addition to
-    the `named` ones and those found before. `tried` limits the columns that are tested.
+    `logits` are the out-of-fold class logits of one or several classifiers, and `held` are the weights of held-out
+    rows. Each column is tested in addition to the `named` columns and the columns found before. If `tried` is given,
+    only these columns are tested.
     """
     rows, weight = _sampled(training.s, held)
     X, n_columns = _dense(training.X[rows]), training.X.shape[1]
@@ -466,7 +480,7 @@ def find_columns(
 
 
 class _ColumnSearch(NamedTuple):
-    """A table with class logits in its first columns, and the columns that both models use so far."""
+    """State of a search: a table whose first columns are class logits, and the columns that both models use so far."""
 
     engine: Engine
     table: Matrix
@@ -475,11 +489,11 @@ class _ColumnSearch(NamedTuple):
     columns: tuple[int, ...]
 
     def gain(self, column: int) -> float:
-        """Return the log-likelihood gain of using a column in both models instead of the class model only."""
+        """Return the log-likelihood gain if both models use a column, compared with the class model alone."""
         plain = self._fit((*self.columns, column), self.columns, self._begin())
         n_class = self.n_logits + len(self.columns) + 1
         ends = []
-        for effect in (1.0, -1.0):  # a start without an effect may end at a local optimum
+        for effect in (1.0, -1.0):  # a fit that starts without an effect may end at a lower optimum
             start = np.insert(plain.parameters, plain.parameters.size - 1, effect)
             start[n_class - 1] -= 0.5 * effect
             end = self._fit((*self.columns, column), (*self.columns, column), start)
@@ -499,7 +513,7 @@ class _ColumnSearch(NamedTuple):
         return self._replace(columns=(*self.columns, column))
 
     def _begin(self) -> Vector:
-        """Return the start of a fit with one more column in the class model: the mean of all logits."""
+        """Return the start of a fit with one more column in the class model, at the mean of all class logits."""
         share = np.zeros(self.n_logits + len(self.columns) + 2)
         share[: self.n_logits] = 1.0 / self.n_logits
         return np.concatenate([share, np.zeros(len(self.columns) + 1)])
@@ -516,7 +530,10 @@ class _ColumnSearch(NamedTuple):
 
 
 def _sampled(s: Vector, w: Vector) -> tuple[Columns, Vector]:
-    """Return a sample of labelled and of unlabelled rows, with weights that add up to those of all rows."""
+    """Return a sample of labelled rows and of unlabelled rows, with their weights.
+
+    The weights of each kind of row are scaled to the total weight of all rows of this kind.
+    """
     rng, parts = np.random.default_rng(0), []
     for kind in (s == 1, s != 1):
         rows = np.flatnonzero(kind & (w > 0))

@@ -1,4 +1,4 @@
-"""Starts of the optimisation: the likelihood of a pair has several optima, and the start decides which one is found.
+"""Starts of the optimisation. The likelihood of a pair has several optima, and the start decides which one is found.
 
 Each start is a vector of the parameters of both models.
 """
@@ -30,36 +30,37 @@ from scarless.pair.logistic import (
 from scarless.pair.problem import PairProblem
 
 PAPER = "paper"
-NAMES = (PAPER, "exclusion", "random")  # starts that a user may name, in addition to class priors
-MIN_START_PRIOR = 1e-12  # smallest distance of a start's class prior from 0 and 1
+NAMES = (PAPER, "exclusion", "random")  # names that the parameter `n_starts` accepts, in addition to class priors
+MIN_START_PRIOR = 1e-12  # the class prior of a start must be at least this far from 0 and 1
 START_TOL = 1e-6  # tolerance per row of fits that make a start: these need not be exact
-#: Trial fits that search for starts: number of each kind, and smallest number of rows and of labels that they use.
-#: Evidence: in ``benchmarks.starts`` with five starts, 0 of the 200 fits on which these numbers were chosen, and 1 of
-#: 200 other fits, ended below the best known optimum. Without trial fits and extreme starts, 8 of the first 200 did.
+#: Trial fits that search for starts: number of fits of each kind, and smallest numbers of rows and of labels that they
+#: use. Evidence: in ``benchmarks.starts`` with five starts, these numbers were chosen on 200 fits, of which none ended
+#: below the best known optimum. Of 200 other fits, 1 did. Without trial fits and extreme starts, 8 of the first 200
+#: did.
 TRIAL_FITS, ROWS_OF_TRIAL_FITS, LABELS_OF_TRIAL_FITS = 16, 1000, 50
 MAX_PARAMETERS_OF_TRIAL_FIT = 300  # models with more parameters have no trial fits, because these would be slow
-MAX_PARAMETERS_OF_ALL_TRIAL_FITS = 800  # number of trial fits of one kind times number of parameters
-#: Number of trial fits whose ends are used as starts. Evidence: as for `TRIAL_FITS`.
+MAX_PARAMETERS_OF_ALL_TRIAL_FITS = 800  # largest number of trial fits of one kind times number of parameters
+#: Number of trial fits whose optima are used as starts. Evidence: as for `TRIAL_FITS`.
 TRIAL_FITS_KEPT = 3
-#: Class priors of starts, as fractions of the range from the labelled share to 1. Evidence: as for `TRIAL_FITS`.
+#: Class priors of starts. 0 would be the labelled share, and 1 a class prior of 1. Evidence: as for `TRIAL_FITS`.
 CLASS_PRIORS_OF_STARTS = np.array([0.5, 0.25, 0.75])
 #: In tables with at least the first number of rows, the paper's start is first optimised on two parts of the rows. The
 #: second number is the number of rows in each part. By judgement.
 MIN_ROWS_FOR_PARTS, ROWS_OF_A_PART = 100_000, 20_000
 ROWS_OF_LARGER_PARTS = (100_000, 500_000, 2_500_000)
-#: Largest difference between the label frequencies of the two fits at which they are the same optimum. By judgement.
+#: The two fits are the same optimum if their label frequencies differ by at most this number. By judgement.
 SAME_LABEL_FREQUENCY = 0.05
-#: Propensity of the start "all labelled", and class probability of the start "all positive". It is below 1, because
-#: gradients vanish at 1. Evidence: as for `TRIAL_FITS`.
+#: Propensity in the start "all labelled", and class probability in the start "all positive". The number is below 1,
+#: because gradients vanish at 1. Evidence: as for `TRIAL_FITS`.
 PROBABILITY_OF_EXTREME_STARTS = 0.9
-#: Smallest number of audits of each class for a start that is made from audits. By judgement.
+#: A start is made from audits if at least this many rows of each class were audited. By judgement.
 MIN_AUDITS_TO_BEGIN = 10
 RANGE_OF_FIRST_RATES = (0.01, 0.4)  # range of false positive rates of starts
 MIN_LOOKS = 1e-12  # smallest mean number of looks that is used, to avoid a division by 0
 
 
 class Start(NamedTuple):
-    """Parameters at which an optimisation starts, with a name, and the Hessian there if it is known."""
+    """Parameters at which an optimisation starts, with a name, and the Hessian at these parameters if it is known."""
 
     name: str
     parameters: Vector
@@ -67,11 +68,11 @@ class Start(NamedTuple):
 
 
 def make_starts(problem: PairProblem, n_starts: Any, rng: np.random.Generator) -> list[Start]:
-    """Return the requested starts: a number of them, or a list of names and class priors.
+    """Return the requested starts. `n_starts` is a number, or a list of names and class priors.
 
-    If both models use the same columns with different penalties, the problem with swapped penalties has the same
-    optima, with the models swapped. The starts of that problem are therefore added, with the models swapped, so that
-    both problems find the same optima.
+    If both models use the same columns with different penalties, there is a second problem with the same optima: both
+    the penalties and the models are swapped. The starts of the second problem are added, with the models swapped, so
+    that fits to the two problems find the same optima.
     """
     if not problem.swappable or problem.propensity_C == problem.C:
         return _requested_starts(problem, n_starts, rng)
@@ -80,12 +81,13 @@ def make_starts(problem: PairProblem, n_starts: Any, rng: np.random.Generator) -
 
 
 def starts_for_extra_information(problem: PairProblem, n_starts: int) -> list[Start]:
-    """Return the starts of a problem with looks, audits or constraints.
+    """Return the starts of a problem with extra information, such as looks, audits or constraints.
 
-    These are a start from audits, the paper's start, and the starts "all labelled" and "all positive". If more starts
-    were requested, they have different class priors. All starts are made as if each row had one look, with the label
-    "any label was found". For swappable models, only the paper's start is used: otherwise the likelihood might choose a
-    swapped optimum.
+    These are the paper's start, "all labelled", "all positive" and, if there are enough audits, a start from audits.
+    With `n_starts` above 1, starts at several class priors are added. All starts are made as if each row had one look,
+    which labels the row if any of its looks did. For swappable models, only the paper's start is used, because the
+    likelihood might otherwise choose a swapped optimum. If false positive rates are estimated, further starts assume
+    that all labels are false.
     """
     one, named = problem.one_look, [make_paper_start, all_labelled_start, all_positive_start]
     starts = [make(one) for make in (named[:1] if problem.swappable else named)]
@@ -99,8 +101,8 @@ def starts_for_extra_information(problem: PairProblem, n_starts: int) -> list[St
     of_all_looks = [Start(start.name, problem.to_all_looks(start.parameters)) for start in starts]
     if not problem.objective.n_rates:
         return of_all_looks
-    # Further starts assume that all labels are false. With starts at a rate near 0 only, 6 of 49 fits to small problems
-    # ended below the best optimum.
+    # Further starts assume that all labels are false. Without them, 6 of 49 fits to small problems ended below the best
+    # optimum.
     (labels,) = problem.engine.total(_block_labels)
     label_rate = float(
         np.clip(
@@ -114,7 +116,7 @@ def starts_for_extra_information(problem: PairProblem, n_starts: int) -> list[St
 
 
 def _audited_start(problem: PairProblem) -> Start | None:
-    """Return a classifier of the audited rows, and the propensity that it implies; None if there are too few."""
+    """Return a classifier of the audited rows and the propensity that it implies; None if there are too few audits."""
     (counts,) = problem.engine.total(_block_audits)
     if min(counts) < MIN_AUDITS_TO_BEGIN:
         return None
@@ -159,13 +161,13 @@ def check_starts(n_starts: Any, *, logistic: bool) -> None:
             <= 1 - MIN_START_PRIOR
         ):
             raise ValueError(
-                f"n_starts has the class prior {each!r}, which is numerically the same as {each:.0f}. Give a class "
-                f"prior between {MIN_START_PRIOR:g} and 1 - {MIN_START_PRIOR:g}."
+                f"n_starts has the class prior {each!r}, which is too close to {each:.0f}. Give a class prior between "
+                f"{MIN_START_PRIOR:g} and 1 - {MIN_START_PRIOR:g}."
             )
     if not logistic and (several or n_starts > 1):
         raise ValueError(
             f"n_starts must be 1 with an estimator or propensity_estimator; got {n_starts!r}. Only a fit of two "
-            "logistic models can have several starts. Leave n_starts out."
+            "logistic models can have several starts. Leave n_starts out, or leave the estimators out."
         )
 
 
@@ -178,7 +180,7 @@ def make_paper_start(problem: PairProblem) -> Start:
     """Return the paper's start: a balanced classifier of the labels, and the propensity that it implies.
 
     For large tables, the start is the optimum of a part of the rows, which is near the optimum of all rows. This saves
-    no time on devices that process many rows as fast as few (`flat_rows`).
+    time. On a device that processes up to `flat_rows` rows as fast as a few rows, only larger tables have such a start.
     """
     many = max(MIN_ROWS_FOR_PARTS, getattr(problem.engine, "flat_rows", 0))
     ahead = _fit_parts_first(problem) if problem.engine.n_rows >= many else None
@@ -188,8 +190,8 @@ def make_paper_start(problem: PairProblem) -> Start:
 def _fit_parts_first(problem: PairProblem) -> tuple[Vector, Matrix | None] | None:
     """Return the optimum of a part of the rows from the paper's start; None unless the optimum of another part agrees.
 
-    Two optima agree if their label frequencies are nearly the same. Larger and larger parts follow, each from the
-    optimum and the Hessian of the part before.
+    Two optima agree if their label frequencies are nearly the same. The fit is then repeated on larger and larger
+    parts. Each of these fits starts at the optimum, and with the Hessian, of the part before.
     """
     parts = [problem.part(ROWS_OF_A_PART, first=first) for first in (0, 1)]
     if not all(0.0 < part.labelled_share < 1.0 for part in parts):
@@ -213,10 +215,10 @@ def _fit_parts_first(problem: PairProblem) -> tuple[Vector, Matrix | None] | Non
 
 
 def exclusion_start(problem: PairProblem) -> Start:
-    """Return the pair fitted with a classifier that does not use the propensity attributes.
+    """Return a start from a fit whose classifier does not use the propensity attributes.
 
-    The propensity model then explains the effect of these attributes first. The fit that follows may assign part of it
-    to the classifier.
+    At this start, the propensity model explains the whole effect of these attributes. The fit from this start may then
+    attribute part of the effect to the class.
     """
     columns = problem.f.indices
     classifier_only = ~np.isin(columns, problem.e.indices)
@@ -242,21 +244,24 @@ def class_prior_start(problem: PairProblem, class_prior: float) -> Start:
 
 
 def all_labelled_start(problem: PairProblem) -> Start:
-    """Return the naive classifier and a constant, high propensity."""
+    """Return the start "all labelled": the naive model and a constant, high propensity."""
     labels = problem.engine.derive(as_targets)
     f = fit_targets(labels, problem.f, C=problem.C, tol=START_TOL, max_iter=50).parameters
     return Start("all labelled", np.concatenate([f, constant_model(problem.e, PROBABILITY_OF_EXTREME_STARTS)]))
 
 
 def all_positive_start(problem: PairProblem) -> Start:
-    """Return a classifier with a constant, high probability, and a propensity model that explains the labels alone."""
+    """Return the start "all positive": a constant, high class probability, and a propensity model of the labels."""
     labels = problem.engine.derive(as_targets)
     e = fit_targets(labels, problem.e, C=problem.propensity_C, tol=START_TOL, max_iter=50).parameters
     return Start("all positive", np.concatenate([constant_model(problem.f, PROBABILITY_OF_EXTREME_STARTS), e]))
 
 
 def random_start(problem: PairProblem, number: int, rng: np.random.Generator, *, sizes: Vector | None = None) -> Start:
-    """Return random coefficients, with logits of standard deviation 1 or `sizes`, at a random class prior."""
+    """Return a start with random coefficients and a random class prior.
+
+    The logits have a size of about 1. If `sizes` is given, the coefficients of the two models are multiplied by it.
+    """
     prior = float(_between(problem, rng.random(1))[0])
     f = _random_model(problem, problem.f, prior, rng)
     e = _random_model(problem, problem.e, problem.labelled_share / prior, rng)
@@ -269,10 +274,10 @@ def random_start(problem: PairProblem, number: int, rng: np.random.Generator, *,
 def trial_starts(problem: PairProblem) -> list[Start]:
     """Return the distinct optima of rough fits to a part of the rows, best first.
 
-    Half of the fits start at random coefficients, small and large. The other half start at the optimum of the paper's
-    start, with some parameters doubled, set to 0 or with the opposite sign. These starts find optima that only one in
-    forty random starts finds. Three more fits start at other class priors. The random numbers have a fixed seed, so
-    that two fits agree.
+    There are three kinds of fits. The first kind starts at random coefficients, small and large. The second kind starts
+    at the optimum of the paper's start, after some parameters are doubled, set to 0 or multiplied by -1. It finds
+    optima that only one in forty random starts finds. The third kind, three fits, starts at other class priors. The
+    seed of the random numbers is fixed, so that a repeated fit gives the same result.
     """
     if problem.n_parameters > MAX_PARAMETERS_OF_TRIAL_FIT:
         return []
@@ -286,7 +291,7 @@ def trial_starts(problem: PairProblem) -> list[Start]:
     points = [random_start(part, i, rng, sizes=sizes[i]).parameters for i in range(n_fits)]
     points += [first * rng.choice([-1.0, 0.0, 1.0, 2.0], size=first.size) for _ in range(n_fits)]
     points += [class_prior_start(part, prior).parameters for prior in _between(part, CLASS_PRIORS_OF_STARTS)]
-    with BLAS.on_one_thread():  # set once for all fits: setting it takes as long as a pass over so few rows
+    with BLAS.on_one_thread():  # set once for all fits, because setting it takes as long as a pass over these few rows
         ends = sorted((_rough_fit(part, point) for point in points), key=lambda end: end[0])
     distinct = [end for i, end in enumerate(ends) if i == 0 or end[0] - ends[i - 1][0] > 1e-5 * (1.0 + abs(end[0]))]
     return [Start(f"trial fit {i + 1}", parameters) for i, (_, parameters) in enumerate(distinct)]
@@ -298,7 +303,11 @@ def _rough_fit(problem: PairProblem, start: Vector) -> tuple[float, Vector]:
 
 
 def _start_sequence(problem: PairProblem, rng: np.random.Generator) -> Iterator[Start]:
-    """Yield the paper's start, "exclusion" if it differs, both extremes, trial fits, class priors, random starts."""
+    """Yield starts: the paper's, "exclusion", "all labelled", "all positive", trial fits, class priors, random starts.
+
+    "exclusion" is left out if the classifier uses no propensity attribute. It would then lead to the optimum of the
+    paper's start.
+    """
     yield make_paper_start(problem)
     if np.isin(problem.f.indices, problem.e.indices).any():
         yield exclusion_start(problem)
@@ -314,7 +323,7 @@ def _start_sequence(problem: PairProblem, rng: np.random.Generator) -> Iterator[
 
 
 def _between(problem: PairProblem, share: Vector) -> Vector:
-    """Return class priors at these fractions of the range from the labelled share, the lowest possible value, to 1."""
+    """Convert fractions to class priors: 0 to the labelled share, the lowest possible class prior, and 1 to 1."""
     least = problem.labelled_share
     return np.clip(least + (1.0 - least) * share, 1e-6, 1.0 - 1e-6)
 

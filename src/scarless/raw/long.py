@@ -36,7 +36,7 @@ class LongColumn:
         return "missing" if self.codes[line] < 0 else shown(self.values[self.codes[line]])
 
     def replaced(self, numbers: Any) -> Vector:
-        """Return a number for each line, given one for each different value; NaN if the value is missing."""
+        """Return a number for each line, given a number for each different value; NaN if the value is missing."""
         return np.append(np.asarray(numbers, dtype=np.float64), np.nan)[self.codes]
 
 
@@ -180,21 +180,21 @@ def from_long(
         Column of labels: 0/1, booleans, yes/no, or two values and `pos_label`. A missing label means that the look did
         not take place, like an absent line.
     audit : str or None
-        Column with the true class of audited units: 0/1, yes/no or the values of the labels. It is missing for other
-        units. For an audited unit, a value in one of its lines is enough.
+        Column with the true class of audited units: 0/1, yes/no, or the values of the labels if `pos_label` is given.
+        Other units have a missing value. For an audited unit, a value in one of its lines is enough.
     attributes : list of str or None
         Columns that describe units. They must be constant within a unit. None: all columns without another role.
     visit_attributes : list of str, str or None
         Columns of numbers that describe looks, such as effort or weather. ``"effort"`` becomes ``effort_1``,
-        ``effort_2``, ..., one column of `X` for each look. They are 0.0 if the look did not take place, because `X`
-        must not have missing values. A fit ignores these values.
+        ``effort_2``, ..., one column of `X` for each look. If a look did not take place, the value is 0.0, because `X`
+        must not have missing values. A fit ignores this value.
     pos_label : value or None
         Value that marks a labelled unit. Not needed for 0/1, booleans or yes/no.
     align : {"auto", "value", "order"}
         Meaning of a column of labels. ``"value"``: one value of the look column, such as an annotator or a named visit.
         ``"order"``: the first look at each unit, the second look, and so on; use it for dates that differ between
         units. ``"auto"``: by value if the look column has at most 20 different values, and these are text or occur, on
-        average, in at least half of the units. Otherwise by order. `Looks.align` holds the choice.
+        average, in at least half of the units. Otherwise by order. `Looks.align` stores the choice.
 
     Returns
     -------
@@ -300,9 +300,10 @@ def _lines_of(frame: LongFrame, unit: Any, look: Any, align: str) -> _Lines:
     if same.size:
         line = order[same[0]]
         raise ValueError(
-            f"{_lines_like(row, place, line)} lines have unit {units[row[line]]!r} and look {looks[place[line]]!r} "
-            f"(lines that repeat an earlier unit and look: {same.size}). Each look at a unit must have one line. If "
-            "these lines are different looks, number the looks, or add the time to the date."
+            f"Each look at a unit must have one line, but {_lines_like(row, place, line)} lines have unit "
+            f"{units[row[line]]!r} and look {looks[place[line]]!r} (lines that repeat an earlier unit and look: "
+            f"{same.size}). If these lines are different looks, number the looks, or add the time to the date. If they "
+            "are copies, drop all but one."
         )
     starts = np.flatnonzero(np.diff(row[order], prepend=-1))
     chosen = _alignment(units, looks, len(frame)) if align == "auto" else align
@@ -400,10 +401,8 @@ def _number(value: Any, name: Any) -> float:
 def open_frame(table: Any) -> LongFrame:
     """Return the table as a `LongFrame`; raise if it is not a data frame in memory."""
     refuse_lazy_query(table, "table")
-    pandas, polars = (
-        sys.modules.get("pandas"),
-        sys.modules.get("polars"),
-    )  # imported already if `table` is one of their frames
+    # If `table` is a data frame of pandas or polars, that library has already been imported.
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     is_pandas = pandas is not None and isinstance(table, pandas.DataFrame)
     if not is_pandas and not (polars is not None and isinstance(table, polars.DataFrame)):
         raise TypeError(
@@ -458,7 +457,7 @@ def _polars_codes(column: Any) -> tuple[Integers, list[Any]]:
 
 
 def sorted_values(frame: LongFrame, name: Any, parameter: str) -> tuple[Integers, list[Any]]:
-    """Return the code of each line's value and the sorted values; raise if one is missing.
+    """Return the code of each line's value and the sorted values; raise if a value is missing.
 
     Ordered categories keep their order.
     """
@@ -503,7 +502,7 @@ def labels_of(column: LongColumn, name: Any, pos_label: Any) -> tuple[Vector, li
         )
     if pos_label is None:
         raise ValueError(
-            f"Column {name!r} (label) holds {_listed(values)}, and it is not known which means labelled. Pass "
+            f"Column {name!r} (label) holds {_listed(values)}, and it is not clear which value means labelled. Pass "
             "pos_label=, or code labels as 1 and 0, or yes and no."
         )
     if len(values) == 2 and not _among(pos_label, values):
@@ -523,8 +522,8 @@ def audit_of(
     coded = None if as_labels else yes_or_no(values)
     if not as_labels and coded is None:
         raise ValueError(
-            f"Column {name!r} (audit) must hold 1 and 0, yes and no, or the values of the labels, and be missing for "
-            f"units that were not audited; it holds {_listed(values)}."
+            f"Column {name!r} (audit) must hold 1 and 0, yes and no, or, if pos_label is given, the values of the "
+            f"labels, and be missing for units that were not audited; it holds {_listed(values)}."
         )
     found = _coded_by(column, pos_label) if coded is None else column.replaced(coded)
     count = [np.bincount(row[found == y], minlength=len(units)) for y in (0.0, 1.0)]

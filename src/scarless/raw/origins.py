@@ -1,4 +1,4 @@
-"""Origins of prepared columns: the raw column that each was derived from, and its unit.
+"""Origins of prepared columns: the raw column from which each prepared column was derived, and its unit.
 
 Encoders make one column for each category, imputers add missing indicators, and scalers change the unit. A coefficient
 belongs to a prepared column. This module traces each prepared column back to its raw column, so that a coefficient can
@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 from scarless.models.summary import Block, Summary
 from scarless.raw.preparation import described
 from scarless.scale.preparing import FilePreparation
-from scarless.scale.raw_columns import LOG, MISSING, WORDS, RawColumn
+from scarless.scale.raw_columns import DATE, LOG, MISSING, WORDS, RawColumn
 
 
 class Origin(NamedTuple):
@@ -35,14 +35,15 @@ class Origin(NamedTuple):
     piece: str = ""  # category, part of a date, "missing", "log" or words; empty for the column itself
     unit: float = 1.0  # raw units per prepared unit: the standard deviation if standardised; NaN if unknown
     words: bool = False  # whether the column is one of several derived from free text, described by `piece`
+    date: bool = False  # whether `piece` is a part of a date, such as "year"
 
     @property
     def label(self) -> str:
         """Raw column and piece, as shown to users."""
         if self.words:
             return f"{self.column}: {self.piece}"
-        if self.piece == LOG:
-            return f"log of {self.column}"
+        if self.date or self.piece == LOG:
+            return f"{self.piece.replace('_', ' ')} of {self.column}"
         return str(self.column) if not self.piece else f"{self.column} = {self.piece}"
 
     def scaled(self, factor: float) -> "Origin":
@@ -169,7 +170,8 @@ def _of_described(step: Any, columns: list[RawColumn], before: list[Origin]) -> 
     for column in columns:
         origin = by_name.get(column.name)
         for out in column.outputs if origin is not None else ():
-            own = Origin(column.name, out.piece, out.scale, words=column.kind == WORDS)
+            of_date = column.kind == DATE and out.piece not in {"", MISSING}
+            own = Origin(column.name, out.piece, out.scale, words=column.kind == WORDS, date=of_date)
             found[out.name] = own if out.piece or origin is None else origin.scaled(out.scale)
     names = step.names if isinstance(step, FilePreparation) else map(str, step.get_feature_names_out())
     return [found.get(name, Origin(None, unit=np.nan)) for name in names]
@@ -210,8 +212,8 @@ def in_raw_units(
 ) -> Summary:
     """Return a summary with names and units of the raw columns, if the units are known.
 
-    The first block is the class model. All other blocks are propensity models: their own columns, the visit attributes,
-    then the intercept.
+    The first block is the class model. All other blocks are propensity models. Their parameters are in this order:
+    columns, visit attributes, intercept.
 
     Parameters
     ----------
@@ -222,7 +224,7 @@ def in_raw_units(
     origins : sequence of Origin
         Origin of each prepared column.
     visit_units : dict of str to float
-        Size of one unit of the prepared columns of each visit attribute, in its raw unit.
+        For each visit attribute, the number of raw units in one unit of its prepared columns.
     """
     place = dict(zip((str(name) for name in names), origins, strict=True))
     own = {name: Origin(name, unit=unit) for name, unit in visit_units.items()}

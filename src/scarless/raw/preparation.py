@@ -31,9 +31,9 @@ from scarless.scale.raw_columns import (
 )
 
 N_TEXT_COLUMNS = 10  # columns derived from a column of free text
-# Size of the hash table for parts of words (character n-grams). skrub's 2**20 made the SVD of 1,470 remarks take 3 s
-# instead of 0.1 s, for the same ten columns (canonical correlations 1.000; at least 0.997 for 5,000 texts with 24,000
-# different parts).
+# Size of the hash table for parts of words (character n-grams). With skrub's size of 2**20, the SVD of 1,470 remarks
+# took 3 s instead of 0.1 s, and gave the same ten columns (canonical correlations of 1.000). For 5,000 texts with
+# 24,000 different parts, the canonical correlations were at least 0.997.
 N_HASHED_PARTS = 2**16
 MAX_WORDS_NAMED = 2  # words of each sign that describe a column derived from text
 MAX_ROWS_SEARCHED = 10_000  # rows searched for these words; enough for the correlations of frequent words
@@ -122,8 +122,8 @@ class LongTail(TransformerMixin, BaseEstimator):
 class NumberColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Transformer of all columns of numbers at once: imputation, missing indicators, logarithms of long tails.
 
-    It does the same for each column as a pipeline of `SimpleImputer` and `LongTail` in skrub's vectoriser. The
-    vectoriser has ten steps for each column, which take half of the time of a fit to 1,000 columns.
+    The result is the same as with a pipeline of `SimpleImputer` and `LongTail` in skrub's vectoriser. The vectoriser is
+    slower: it runs ten steps for each column, which take half of the time of a fit with 1,000 columns.
 
     Examples
     --------
@@ -143,7 +143,8 @@ class NumberColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.long_ = np.zeros(filled.shape[1], dtype=bool)
         from_mean = filled - filled.mean(axis=0)
         skewed = (from_mean**3).mean(axis=0) > (LONG_TAIL_SKEW - 1e-6) * (from_mean**2).mean(axis=0) ** 1.5
-        # Sums over all columns at once may be rounded differently. They only preselect columns; `_tail_of` decides.
+        # Sums over all columns at once may be rounded differently from sums over one column. They therefore only
+        # preselect columns; `_tail_of` decides.
         for j in np.flatnonzero((self.least_ >= 0) & skewed):
             self.least_[j], self.unit_[j], self.long_[j] = _tail_of(np.ascontiguousarray(filled[:, j]))
         return self
@@ -237,10 +238,11 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             return self.vectoriser_.transform(X)
         names = [str(name) for name in getattr(X, "columns", ())]
         if names != self.feature_names_in_:
-            differing = ", ".join(sorted(set(names) ^ set(self.feature_names_in_))[:6])
+            new, absent = set(names) - set(self.feature_names_in_), set(self.feature_names_in_) - set(names)
+            found = f" Columns only in X: {_first_names(new)}." if new else ""
+            found += f" Columns only in the fit: {_first_names(absent)}." if absent else ""
             raise ValueError(
-                "X must have the columns of the fit, in the same order. "
-                f"{f'In X or in the fit only: {differing}' if differing else 'Only the order differs'}."
+                f"X must have the columns of the fit, in the same order.{found or ' Only the order differs.'}"
             )
         if not hasattr(X, "iloc"):
             X = X.to_pandas()
@@ -305,6 +307,10 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns."""
         return np.asarray(self.all_outputs_)
+
+
+def _first_names(names: set[str]) -> str:
+    return ", ".join(sorted(names)[:6]) + (", ..." if len(names) > 6 else "")
 
 
 def _columns_of_numbers(X: Any) -> list[int]:
@@ -467,7 +473,7 @@ def _first_column(X: Any) -> Vector:
 
 
 def described(step: Any) -> list[RawColumn] | None:
-    """Return the description of each raw column by a fitted preparation step; None if it has none.
+    """Return how a fitted preparation step describes each raw column; None if the step has no descriptions.
 
     Examples
     --------
@@ -482,7 +488,7 @@ def described(step: Any) -> list[RawColumn] | None:
 
 
 def _vectorised(vectoriser: Any) -> list[RawColumn]:
-    """Return the description of each column by skrub's vectoriser, derived from the names of its outputs."""
+    """Return a description of each column of skrub's vectoriser, derived from the names of its outputs."""
     made, kinds = set(map(str, vectoriser.get_feature_names_out())), getattr(vectoriser, "column_to_kind_", {})
     found = []
     for raw, outs in vectoriser.input_to_outputs_.items():
@@ -505,7 +511,7 @@ def _vectorised(vectoriser: Any) -> list[RawColumn]:
 
 
 def _piece_of(raw: str, out: str) -> str:
-    """Return what an output represents, by its name: "" for the column itself, a missing indicator, or a category."""
+    """Return the part of a raw column that an output represents: "" for all of it, "missing", or a category."""
     if out == raw:
         return ""
     return MISSING if out == f"missingindicator_{raw}" else out.removeprefix(f"{raw}_")
@@ -514,14 +520,14 @@ def _piece_of(raw: str, out: str) -> str:
 def table_preparation(*, drop: str = "if_binary") -> Pipeline:
     """Return the default preparation of raw tables: skrub's vectoriser, imputation and standardisation.
 
-    - Numbers: missing values become the median, and a missing indicator is added. If the tail is long, the logarithm is
-      added. Numbers are read in single precision.
+    - Numbers: missing values become the median, and a missing indicator is added. If the column has a long tail, its
+      logarithm is added (see `LongTail`). Numbers are read in single precision.
     - Text with up to 40 different values: one column for each category; missing is a category.
     - Other text: ten columns, from the parts of its words (see `WordParts`).
     - Dates: year, month and day.
 
-    Constant and empty columns are left out. Labels are not used, so the labels of held-out rows do not leak. The word
-    `none` is a category; skrub's list defines the words for missing values, such as ``NA``, ``null`` and ``?``.
+    Constant and empty columns are left out. Labels are not used, so the labels of held-out rows do not leak. Words that
+    skrub treats as missing values, such as ``NA``, ``null`` and ``?``, become missing. The word `none` is a category.
 
     Parameters
     ----------

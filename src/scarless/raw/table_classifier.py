@@ -70,7 +70,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ----------
     estimator : classifier of this package, optional
         Default: ``SAREMClassifierCV()``. Its parameters name columns of the raw table. Columns of `visit_attributes`
-        bypass the preparation: the columns of one attribute share a coefficient, so they share one shift and scale.
+        bypass the preparation: the columns of one attribute share a coefficient, so they must be scaled together.
     preparation : transformer or "passthrough", optional
         Transformer that turns the table into numbers, without using labels. Default: `table_preparation`, which uses
         skrub; for a table in files, `scarless.scale.FilePreparation`.
@@ -199,7 +199,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return prepared
 
     def _read_numbers(self, X: Any) -> Any:
-        """Return a table whose columns of numbers written as text hold numbers; store the range of each."""
+        """Convert columns of numbers that are written as text to numbers; store the range of each column of numbers."""
         X, messages, questions = read_numbers(X)
         if questions:
             raise ValueError(questions[0])
@@ -243,8 +243,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return names, X, len(names)
         if not isinstance(given, FilePreparation):
             raise TypeError(
-                "preparation of a table in files must be scarless.scale.FilePreparation() or 'passthrough'; "
-                f"{type(given).__name__} needs all rows in memory. Leave preparation out, or pass one of these."
+                "preparation must be scarless.scale.FilePreparation() or 'passthrough' if the table is in files; got "
+                f"{type(given).__name__}, which needs all rows in memory. Leave preparation out, or pass one of these."
             )
         self.preparation_ = clone(given).fit(X, labels, sample_weight)
         return self.preparation_.raw_names, self.preparation_.transform(X), len(self.preparation_.names)
@@ -355,13 +355,13 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> Vector:
         """Return the probability that each row is positive, given its attributes and its label.
 
-        Pass `propensity` if the classifier does not learn it, and `audit` if it was fitted with audits or several
-        looks.
+        Pass `propensity` if the classifier does not estimate it. You can pass `audit` if the classifier was fitted with
+        audits or several looks.
         """
         known = {} if propensity is None else {"propensity": propensity}
         if known and not isinstance(self.fitted_estimator, PropensityWeightedClassifier):
             raise ValueError(
-                f"propensity was passed, but {type(self.estimator_).__name__} has learned it. Leave propensity out."
+                f"propensity was passed, but {type(self.estimator_).__name__} has estimated it. Leave propensity out."
             )
         given = known | ({} if audit is None else {"audit": audit})
         self._refuse_gaps(X, s)
@@ -439,9 +439,10 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def explain(self, X: Any, background: Any = None, *, n_reasons: int | None = 3) -> Any:
         r"""Return the raw columns that contribute most to each row's log-odds of the class, relative to an average row.
 
-        The report shows them as the main reasons for ranked rows. The contribution of a raw column includes all columns
-        derived from it. For a linear model it is :math:`\sum_j \beta_j (x_j - \bar x_j)`. For any other model it is the
-        drop of the log-odds when these columns are set to their means. Contributions describe the model, not causes.
+        The report shows these columns as the main reasons for ranked rows. The contribution of a raw column includes
+        all columns derived from it. For a linear model it is :math:`\sum_j \beta_j (x_j - \bar x_j)`. For any other
+        model it is the drop of the log-odds when these columns are set to their means. Contributions describe the
+        model, not causes.
 
         Parameters
         ----------
@@ -500,7 +501,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def visit_units(self) -> dict[str, float]:
-        """Size of one unit of the prepared columns of each visit attribute, in its raw unit."""
+        """For each visit attribute, the number of raw units in one unit of its prepared columns."""
         return {} if self._visits is None else dict(self._visits.scale)
 
     @property
@@ -560,8 +561,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.origins_ is None:
             raise ValueError(
                 f"{parameter} names columns of the raw table, but the columns that this preparation derives from them "
-                "cannot be traced. Use transformers of scikit-learn or skrub, or use a Pipeline and name the prepared "
-                "columns."
+                "cannot be traced. Use the default preparation. Or use a Pipeline, not TableClassifier, and name the "
+                "prepared columns."
             )
         raw = check_attributes(given, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
         known = [str(name) for name in (names if names is not None else (f"x{j}" for j in range(self.n_features_in_)))]
@@ -569,8 +570,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         dropped = [name for name in wanted if not any(each.column == name for each in self.origins_)]
         if dropped:
             raise ValueError(
-                f"{parameter}: the preparation dropped {', '.join(map(repr, dropped))}, because a constant or empty "
-                "column has no effect. Leave it out."
+                f"{parameter} selects columns that the preparation dropped: {', '.join(map(repr, dropped))}. The "
+                f"default preparation drops constant and empty columns. Remove these names from {parameter}."
             )
         return [j for j, each in enumerate(self.origins_) if each.column in wanted]
 
@@ -592,13 +593,14 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if len(missing) == len(known):
             here = ", ".join(map(str, given[:6])) or "no columns"
             raise ValueError(
-                f"X has none of the {len(known)} columns of the fit. The fit had {', '.join(map(str, known[:6]))}"
-                f"{', ...' if len(known) > 6 else ''}; X has {here}."
+                f"X has no column of the fit. The fit had {', '.join(map(str, known[:6]))}"
+                f"{', ...' if len(known) > 6 else ''}; X has {here}. Pass a table with the columns of the fit."
             )
         if missing:
             warn_user(
                 f"Column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))} of the fit "
-                f"{'are' if len(missing) > 1 else 'is'} not in this table. All values are treated as missing.",
+                f"{'are not in this table. Their' if len(missing) > 1 else 'is not in this table. Its'} values are "
+                "treated as missing.",
                 UserWarning,
             )
         return arranged(X, list(known), missing)
@@ -630,7 +632,7 @@ def fit_and_prepare(model: TableClassifier, X: Any, y: Any, sample_weight: Any =
 
 
 def with_prepared(model: TableClassifier, X: Any, prepared: Any) -> TableClassifier:
-    """Return a copy of a fitted classifier that reuses the prepared form of this table, which must not change."""
+    """Return a copy of a fitted classifier that uses `prepared` as the prepared form of `X`; `X` must not change."""
     model = copy(model)
     model._known = (X, prepared)
     return model

@@ -6,14 +6,14 @@ How a cell is read:
 - a limit (``<5``, ``>90``, ``<= 5``): the limit, 5 or 90, which is the closest known value;
 - a decimal comma (``1,5``) or grouped thousands (``1 234``, ``1,234,567``, ``1.234,5``): the number. ``1,234`` is
   ambiguous. The other cells decide between thousands and decimals; if they allow both, the cell is missing. If all
-  cells are ambiguous, they are thousands, and a message shows some. ``1.234`` is 1234 if other cells are like
+  cells are ambiguous, they are thousands, and a message lists some of them. ``1.234`` is 1234 if other cells are like
   ``1.234.567``;
 - a unit, currency or per cent (``120 mmHg``, ``$3.50``, ``12%``): the number, if the column has a single unit and the
-  number is in the range of the others. 12% among numbers between 0 and 1 is 0.12;
+  number is in the range of the other numbers. 12% among numbers between 0 and 1 is 0.12;
 - words for a missing value (``n/a``, ``-``, ``?``, ``unknown``): missing;
 - everything else: unreadable, and treated as missing.
 
-A column stays text if its other cells have a meaning: ranges (``5+``, ``10-20``) or codes (``A12``).
+A column stays text if cells that are not numbers have a meaning: ranges (``5+``, ``10-20``) or codes (``A12``).
 """
 
 import math
@@ -31,17 +31,17 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
 
-MAX_UNREADABLE_SHARE = 0.01  # of the cells in a fit; above it, the user must decide between number and text
-MAX_UNREADABLE_SHARE_NEW_ROWS = 0.05  # of the cells of new rows; above it, an error is raised
+MAX_UNREADABLE_SHARE = 0.01  # of the cells in a fit; if more are unreadable, the user must choose number or text
+MAX_UNREADABLE_SHARE_NEW_ROWS = 0.05  # of the cells of new rows; if more are unreadable, an error is raised
 MAX_CELL = float(np.finfo(np.float32).max)  # the preparation uses single precision
 MIN_NUMBER_SHARE = 0.5  # of the cells; a column with fewer numbers is text, without a message
 MIN_CODE_SHARE = 0.005  # of the cells; a column with more ranges or codes is text
-MAX_CODE_SHARE_WITH_MESSAGE = 0.05  # of the cells; up to it, a message reports that the column stays text
+MAX_CODE_SHARE_WITH_MESSAGE = 0.05  # of the cells; with fewer codes, a message reports that the column stays text
 MAX_CODED_CATEGORIES = 12  # different numbers up to which a column may hold categories coded as numbers
 THOUSANDS_MARGIN = 0.1  # share of the range of the other cells by which a reading of 1,234 may be outside that range
 _MAX_CELLS_SHOWN = 12  # cells listed in a message
 _MAX_NUMBER_LENGTH = 40  # characters
-_FIRST_INEXACT_INTEGER = 2**53  # above it, a float64 does not hold every integer
+_FIRST_INEXACT_INTEGER = 2**53  # float64 cannot represent every integer above this one
 
 _MISSING_WORDS = frozenset(
     {"", "-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "*", "na", "n/a", "n.a.", "n.a", "n. a.", "nan",
@@ -330,9 +330,9 @@ def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
         if found.unreadable > MAX_UNREADABLE_SHARE_NEW_ROWS:
             raise ValueError(
                 f"Column {str(name)!r} held numbers in the fit, but here {found.n_unreadable:,} of {found.n_cells:,} "
-                f"cells ({found.unreadable:.0%}) cannot be read as numbers: {_shown(_unreadable(found))}. At most "
-                f"{MAX_UNREADABLE_SHARE_NEW_ROWS:.0%} are allowed and treated as missing. Write numbers, or leave the "
-                "cells empty."
+                f"cells ({found.unreadable:.0%}) cannot be read as numbers: {_shown(_unreadable(found))} (rows are "
+                f"counted from 1). Only up to {MAX_UNREADABLE_SHARE_NEW_ROWS:.0%} are treated as missing. Write "
+                "numbers, or leave the cells empty."
             )
         changed[name] = found.values
         odd = [each for each in found.odd if read_cell(each[1]).form != "missing"]
@@ -375,11 +375,11 @@ def refuse_huge(X: Any) -> None:
 def huge_cells(name: str, row: int, value: float, n_cells: int) -> str:
     """Return the error text for a cell that is too large; `row` counts from 0."""
     follow = "1 more such cell follows" if n_cells == 2 else f"{n_cells - 1:,} more such cells follow"
-    others = f" ({follow})" if n_cells > 1 else ""
-    what = "infinite" if np.isinf(value) else f"beyond {MAX_CELL:.1g}, the largest absolute value that can be used"
+    others = f"; {follow}" if n_cells > 1 else ""
+    needed = "Values must be finite" if np.isinf(value) else f"Absolute values must be at most {MAX_CELL:.1g}"
     return (
-        f"Column {name!r} holds {value:g} in row {row + 1} (counted from 1){others}, which is {what}. Correct the "
-        "cell, leave it empty if the value is not known, or leave out the column."
+        f"Column {name!r} holds {value:g} in row {row + 1} (counted from 1{others}). {needed}. Correct the cell, leave "
+        "it empty if the value is not known, or leave out the column."
     )
 
 
@@ -409,7 +409,8 @@ def message_about_numbers(name: str, found: ColumnReading, *, again: bool = Fals
     change = (
         ""
         if again
-        else f" If it holds categories, use --text {quote(name)}, or in Python table[{name!r}].astype('category')."
+        else f" If the column holds categories, use --text {quote(name)}, or in Python "
+        f"table[{name!r}].astype('category')."
     )
     return f"Column {name!r} is read as numbers. {cells}; {'; '.join(parts)} (rows are counted from 1).{change}"
 
@@ -423,17 +424,18 @@ def question_of(name: str, found: ColumnReading) -> str:
     return (
         f"Does column {name!r} hold numbers? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are "
         f"numbers, and {found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as numbers: "
-        f"{_shown(_unreadable(found))} (rows are counted from 1). If it holds numbers and these cells are missing "
-        f"values, use --number {quote(name)}, or in Python pandas.to_numeric(table[{name!r}], errors='coerce'). If "
-        f"it holds text, use --text {quote(name)}, or table[{name!r}].astype('category')."
+        f"{_shown(_unreadable(found))} (rows are counted from 1). If the column holds numbers and these cells are "
+        f"missing values, use --number {quote(name)}, or in Python pandas.to_numeric(table[{name!r}], "
+        f"errors='coerce'). If it holds text, use --text {quote(name)}, or in Python "
+        f"table[{name!r}].astype('category')."
     )
 
 
 def _message_about_text(name: str, found: ColumnReading) -> str:
     return (
         f"Column {name!r} is read as text: most of its cells are numbers, but {found.n_unreadable:,} of "
-        f"{found.n_cells:,} are ranges or codes: {_shown(_unreadable(found))} (rows are counted from 1). If it "
-        f"holds numbers and these cells are missing values, use --number {quote(name)}, or in Python "
+        f"{found.n_cells:,} are not, such as ranges or codes: {_shown(_unreadable(found))} (rows are counted from 1). "
+        f"If the column holds numbers and these cells are missing values, use --number {quote(name)}, or in Python "
         f"pandas.to_numeric(table[{name!r}], errors='coerce')."
     )
 
@@ -507,11 +509,13 @@ def refuse_duplicate_names(names: list[Any]) -> None:
     """Raise if a column has no name, or two columns have the same name."""
     nameless = [number for number, name in enumerate(names) if name is None or name != name]  # noqa: PLR0124 (NaN)
     if nameless:
-        raise ValueError(f"Every column must have a name; the column at position {nameless[0]} has none.")
+        raise ValueError(
+            f"Every column must have a name; the column at position {nameless[0]} (counted from 0) has none. Name it."
+        )
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
         raise ValueError(
-            f"Columns must have different names; more than one is called {', '.join(map(repr, repeated))}. Rename them."
+            f"Column names must be unique. Used more than once: {', '.join(map(repr, repeated))}. Rename these columns."
         )
 
 

@@ -1,4 +1,4 @@
-"""Visit attributes of a raw table: columns of single looks, which bypass the preparation.
+"""Visit attributes of a raw table: columns that describe one look each. They bypass the preparation.
 
 The propensity has one coefficient for all columns of a visit attribute. If a preparation standardised each column
 separately, an hour at the first visit and an hour at the second visit would silently have different units.
@@ -48,8 +48,9 @@ class VisitColumns(NamedTuple):
             if len(those) != seen.shape[1]:
                 have = "1 column" if len(those) == 1 else f"{len(those)} columns"
                 raise ValueError(
-                    f"visit_attributes[{name!r}] has {have}, but the labels have {seen.shape[1]} looks. Name one "
-                    "column for each look, in their order."
+                    f"visit_attributes[{name!r}] has {have}, but the labels have "
+                    f"{'1 look' if seen.shape[1] == 1 else f'{seen.shape[1]} looks'}. Name one column for each look, "
+                    "in the order of the looks."
                 )
         visits.refuse_gaps(X, seen)
         for name, values in visits._values(X).items():
@@ -110,9 +111,9 @@ class VisitColumns(NamedTuple):
                 row, look = (int(place[0]) for place in np.nonzero(gaps))
                 column = self.columns[name][look]
                 raise ValueError(
-                    f"Column {column!r} (visit attribute {name!r}) is missing in {int(gaps[:, look].sum())} rows in "
-                    f"which that look took place (first: row {row}, counted from 0). Fill in the values. If the look "
-                    "did not take place, leave its label missing too."
+                    f"Column {column!r} (visit attribute {name!r}) must have a value if its look took place. Rows "
+                    f"without a value: {int(gaps[:, look].sum())} (first: row {row}, counted from 0). Fill in the "
+                    "values. If the look did not take place, leave its label missing too."
                 )
 
     def _values(self, X: Any) -> dict[str, Matrix]:
@@ -133,7 +134,8 @@ def _named(name: Any, given: Any, X: Any, names: Any) -> list[str]:
         place = check_attributes([each], X, n_columns=len(names), names=names, parameter="visit_attributes")
         if place.size != 1:
             raise ValueError(
-                f"visit_attributes[{name!r}]: {shown(each)} selects {place.size} columns; name one for each look."
+                f"visit_attributes[{name!r}]: {shown(each)} selects {place.size} columns. Name one column for each "
+                "look."
             )
         found.append(str(names[int(place[0])]))
     return found

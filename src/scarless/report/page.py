@@ -29,13 +29,13 @@ MARGIN, GAP, HEAD, LEGEND = 24.0, 36.0, 66.0, 22.0  # pixels of an SVG file
 Pairs = tuple[tuple[str, str], ...]
 RANKS_NOTE = (
     "For each dataset, the methods are ranked by their mean score over its runs. The Friedman test shows whether the "
-    "average ranks differ at all; the Nemenyi test shows which of them differ."
+    "average ranks differ at all; the Nemenyi test shows which average ranks differ."
 )
 
 
 @dataclass(frozen=True)
 class Report:
-    """The contents of the page, in its order; texts are not escaped."""
+    """The contents of the page, in the order of the page; texts are not yet escaped for HTML."""
 
     heading: str
     lead: str
@@ -56,7 +56,7 @@ class Report:
     chapters: tuple[Chapter, ...]
     time_note: ClassVar[str] = (
         "Times are wall-clock times on one core; other work on the machine lengthens them. A step that several methods "
-        "share, such as the fit of SAR-EM, is computed once but counted for each of them, so the sums exceed the time "
+        "share, such as the fit of SAR-EM, is computed once but counted for each method, so the sums exceed the time "
         "of the experiment."
     )
     interval_note: ClassVar[str] = (
@@ -121,8 +121,8 @@ def _notices(results: Results) -> tuple[str, ...]:
     if results.missing_datasets:
         names = listed([dataset_label(name) for name in results.missing_datasets])
         found.append(
-            f"There are no results for {names}: the data were not available, or the runs have not started. Run the "
-            "same command again to add them."
+            f"There are no results for {names}: the data were not available, or the runs have not started. To add "
+            "them, run `scarless compare` or `scarless reproduce` again with this folder as --out."
         )
     if missing > 0:
         found.append(
@@ -229,8 +229,8 @@ def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
     records, timings = store.records(), store.timings()
     if not records:
         raise ValueError(
-            f"{store.folder} has no finished runs, so there is nothing to report. Run the same command again with this "
-            "folder as --out; its output shows which datasets are missing."
+            f"{store.folder} has no finished runs, so there is nothing to report. Run `scarless compare` or `scarless "
+            "reproduce` again with this folder as --out. The output shows which datasets are missing."
         )
     report = build_report(records, timings, manifest, story=story)
     write_whole(store.folder / RESULTS, results_csv(records, timings, manifest))

@@ -188,7 +188,7 @@ def share(value: float | None) -> str:
 
 
 def chance(value: float | None) -> str:
-    """Return the probability of a row in whole percent.
+    """Return the probability that a row is positive, or that it has a label, in whole percent.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def share_range(low: float, high: float) -> str:
 
 
 def _hundredths(value: float) -> str:
-    """Return a share in percent without the sign; shares near 0 or 1 get more digits."""
+    """Return a share in percent, without the character %; shares near 0 or 1 get more digits."""
     percent = 100.0 * value
     near = min(percent, 100.0 - percent)
     if near <= 0 or near >= 9.5:

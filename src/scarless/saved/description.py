@@ -47,7 +47,7 @@ def parts_of(schema: Any) -> Any:
 
 
 def rename_moved(schema: Any) -> bool:
-    """Replace the names of classes that moved by their current names; return whether there were any."""
+    """Replace the names of classes that moved by their current names; return whether any was replaced."""
     found = False
     for part in parts_of(schema):
         name = MOVED_CLASSES.get(_name(part)) if "__module__" in part and "__class__" in part else None
@@ -144,6 +144,10 @@ def checked_once() -> Iterator[None]:
             node.get_unsafe_set = plain
 
 
+class ModelTooLarge(ValueError):
+    """A model with more parts or bytes than a model file may have."""
+
+
 class DescriptionCheck:
     """Result of a check of a description: the names that are not trusted, and the size of the model.
 
@@ -160,7 +164,10 @@ class DescriptionCheck:
             )
         self.n_parts = self._visit(schema)
         if self.n_parts > MAX_PARTS or self.bytes > MAX_UNPACKED_BYTES:
-            raise ValueError(f"the model would have {self.n_parts:,} parts and {self.bytes:,} bytes, more than allowed")
+            raise ModelTooLarge(
+                f"is too large: the model has {self.n_parts:,} parts and {self.bytes:,} bytes, but at most "
+                f"{MAX_PARTS:,} parts and {MAX_UNPACKED_BYTES:,} bytes are allowed"
+            )
 
     def _visit(self, value: Any) -> int:
         """Check a value, and return its number of parts, including referenced parts."""

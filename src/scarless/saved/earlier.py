@@ -247,7 +247,10 @@ def _is_crossed(state: dict[str, Any]) -> bool:
 
 
 def _crossed(held: dict[str, Any]) -> dict[str, Any]:
-    """Return the current state of a cross-fit; earlier versions had one class for one label, another for looks."""
+    """Return the current state of a cross-fit.
+
+    Earlier versions had two classes: one for rows with one label, and one for rows with several looks.
+    """
     state = {name: value for name, value in held.items() if name not in ("plain_e", "plain_others")}
     if "others" in state:
         return _crossed_to_looks(state)

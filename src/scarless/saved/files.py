@@ -1,4 +1,4 @@
-"""Model files without code: `save` writes a fitted model, and `load` reads it back if all its types are listed.
+"""Model files without code: `save` writes a fitted model, and `load` reads it back if all its types are trusted.
 
 The file is a zip in skops' format with an additional member, ``scarless.json``, which holds the versions of packages.
 `load` first reads that member, then checks the description of the model without creating any object. It refuses types
@@ -30,6 +30,7 @@ from scarless.outside.notices import warn_user
 from scarless.saved.description import (
     MAX_UNPACKED_BYTES,
     DescriptionCheck,
+    ModelTooLarge,
     checked_once,
     described_once,
     parts_of,
@@ -58,6 +59,10 @@ _OTHER_WAY = (
     "Remove your own functions and classes from the model, for example by naming columns instead of passing a "
     "function. Or store the model with joblib or cloudpickle. Such files can run code when they are loaded, so load "
     "only your own."
+)
+
+_TOO_LARGE_ADVICE = (
+    "If this is your own model, fit a smaller one, for example with fewer trees, or store it with joblib."
 )
 
 
@@ -167,7 +172,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     source = check_path(path)
     if not source.exists():
-        raise FileNotFoundError(f"There is no model file {str(source)!r}.")
+        raise FileNotFoundError(f"There is no model file {str(source)!r}. Check the path.")
     if not source.is_file() or source.stat().st_size > MAX_UNPACKED_BYTES:
         raise ModelFileError(
             f"{str(source)!r} is not a model file: it is a folder, a device, or larger than {MAX_UNPACKED_BYTES:,} "
@@ -182,7 +187,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     if refused:
         raise ModelFileError(
             f"{called} contains types that scarless does not load: {_named(refused)}. No object was created. "
-            "scarless.save does not write such files, so ask the author of the file."
+            "scarless.save does not write such files. Ask the author of the file how it was written."
         )
     model = _built(contents.data, stamp, called)
     here = version("scikit-learn")
@@ -258,8 +263,8 @@ def _stamp_of(contents: ZipContents, called: str) -> FileStamp:
     if stamp.schema > SCHEMA_NUMBER or _release(stamp.scarless) > _release(here):
         raise ModelFileError(
             f"{called} was written by scarless {stamp.scarless} (schema {stamp.schema}), but scarless {here} (schema "
-            f"{SCHEMA_NUMBER}) is installed. Run pip install --upgrade scarless, or save the model with scarless "
-            f"{here}."
+            f"{SCHEMA_NUMBER}) is installed. Run pip install --upgrade scarless, or save the model again with "
+            f"scarless {here}."
         )
     return stamp
 
@@ -308,6 +313,8 @@ def _refused(contents: ZipContents, stamp: FileStamp, called: str) -> list[str]:
         if not refused and stamp.model not in (schema["__class__"], _plain_name(schema)):
             raise ValueError(f"the stamp names another class, {stamp.model}")
         return sorted(refused)
+    except ModelTooLarge as error:
+        raise ModelFileError(f"{called} {error}. {_TOO_LARGE_ADVICE}") from error
     except Exception as error:
         raise ModelFileError(damaged(called, f"its description is invalid ({_line(error)})")) from error
 
@@ -338,10 +345,10 @@ def _built(data: bytes, stamp: FileStamp, called: str) -> Any:
 
 
 def _other_versions(stamp: FileStamp) -> str:
-    """Return text that lists the packages whose installed version differs from the one in the file."""
+    """Return text that lists the packages whose installed version differs from the version in the file."""
     found = {name: _version_here(name) for name in stamp.versions}
     other = [f"{name} {text} (here {found[name]})" for name, text in stamp.versions.items() if text != found[name]]
-    return f"; it was written with {', '.join(other)}" if other else ""
+    return f"; perhaps because it was written with {', '.join(other)}" if other else ""
 
 
 def _version_here(name: str) -> str:
@@ -502,10 +509,12 @@ def _refuse_bombs(sizes: dict[str, int], packed: int, called: str) -> None:
     ):
         if size > limit:
             raise ModelFileError(
-                f"{called} would unpack to {size:,} bytes ({what}); a model file may have at most {limit:,}."
+                f"{called} would unpack to {size:,} bytes ({what}); a model file may have at most {limit:,}. "
+                f"{_TOO_LARGE_ADVICE}"
             )
     if total > MIN_BOMB_BYTES and total > MAX_COMPRESSION_RATIO * packed:
         raise ModelFileError(
             f"{called} would unpack from {packed:,} to {total:,} bytes, more than {MAX_COMPRESSION_RATIO} times as "
-            "much. A model does not compress that well: such files are made to fill the memory."
+            "much. Models rarely compress that well, and malicious files that fill the memory do. "
+            f"{_TOO_LARGE_ADVICE}"
         )

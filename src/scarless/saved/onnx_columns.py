@@ -25,7 +25,8 @@ _CLEANING = {
 _BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]*"  # the characters that Python's \s matches, in the syntax of RE2
 _UNKNOWN_CATEGORY = -1  # code of a category that was not in the fit
 NO_DATE = np.int64(np.iinfo(np.int64).min)  # NumPy's NaT as an integer
-_DAYS_FROM_MARCH_OF_YEAR_0 = 719_468  # to 1970-01-01; a year that begins in March ends with the leap day
+# Days from 0000-03-01 to 1970-01-01. If years are counted from March, the leap day is the last day of a year.
+_DAYS_FROM_MARCH_OF_YEAR_0 = 719_468
 _DAYS_IN_400_YEARS = 146_097
 
 
@@ -187,7 +188,7 @@ def _add_dates(graph: Graph, column: OnnxColumn) -> str:
 def _refuse_text(graph: Graph, column: OnnxColumn) -> str:
     raise column.refused(
         "it is text with many different values, encoded by parts of words",
-        "Leave it out, or group its values into at most 40",
+        "Leave it out, or group its values into at most 40 categories",
     )
 
 

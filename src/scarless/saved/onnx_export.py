@@ -316,8 +316,8 @@ def compare(model: Any, X: Any, expected: Vector) -> None:
             found = reference.ReferenceEvaluator(model).run(["probability"], feeds)[0]
     except Exception as error:  # operators raise many kinds of exceptions
         raise ModelFileError(
-            f"skl2onnx's conversion of these steps cannot be run on rows of X: {_line(error)} Text must not be "
-            "missing. Use other steps, or store the model with scarless.save."
+            f"skl2onnx's conversion of these steps cannot be run on rows of X: {_line(error)} Fill missing texts in "
+            "X, use other steps, or store the model with scarless.save."
         ) from error
     gap = np.abs(found - expected)
     if not np.all(gap <= MAX_PROBABILITY_GAP):  # also if a gap is NaN

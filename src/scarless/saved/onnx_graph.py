@@ -21,7 +21,7 @@ from scarless.saved.files import ModelFileError
 USER = "Writing a model as ONNX"
 EXTRA = "onnx"
 OPSETS = {"": 20, "ai.onnx.ml": 3}  # opset 20 is the oldest with regular expressions, which find blank text
-IR_VERSION = 9  # version of the file format; the oldest with these operators, because runtimes refuse newer versions
+IR_VERSION = 9  # oldest version of the file format with these operators; runtimes refuse versions that are too new
 ROWS = "rows"  # name of the variable dimension
 OUTPUTS = ("label", "probability", "propensity", "posterior_unlabelled")
 _PREFIX = "_scarless/"  # prefix of the names inside a graph
@@ -78,8 +78,8 @@ class Graph:
         """Add an input, and return its name."""
         if not given.name or given.name in OUTPUTS or given.name.startswith(_PREFIX):
             raise ModelFileError(
-                f"Column {given.name!r} cannot be an input of the graph: its name is empty, or reserved for outputs "
-                f"({', '.join(OUTPUTS)}). Rename the column and fit again."
+                f"Column {given.name!r} cannot be an input of the graph: its name is empty or reserved (reserved are "
+                f"{', '.join(OUTPUTS)}, and names that begin with {_PREFIX}). Rename the column and fit again."
             )
         self.inputs.append(given)
         return given.name
@@ -156,7 +156,7 @@ def read_classifier(model: Any) -> OnnxLinear:
         known = ", ".join(each.__name__ for each in (*PAIRS, *KNOWN))
         raise ModelFileError(
             f"Only logistic classifiers can be written as ONNX ({known}, alone, in a Pipeline or a TableClassifier); "
-            f"{kind.__name__} {what}. Fit one of them, or store this model with scarless.save."
+            f"{kind.__name__} {what}. Fit one of these classifiers, or store this model with scarless.save."
         )
     looks = looks_of(model)
     if looks is not None and not looks.plain:
@@ -215,7 +215,7 @@ def add_outputs(graph: Graph, X: str, model: OnnxLinear, largest: float) -> None
         q = _posterior_known(graph, f, e)
     meaning = "e(x) = Pr(s=1|y=1,x): probability that a positive row with these attributes is labelled."
     graph.output(e, "propensity", "double", meaning)
-    meaning = "Pr(y=1|x,s=0): probability that an unlabelled row is positive. For a labelled row it is 1."
+    meaning = "Pr(y=1|x,s=0): probability that the row is positive if it is unlabelled. (A labelled row is positive.)"
     graph.output(q, "posterior_unlabelled", "double", meaning)
 
 

@@ -16,7 +16,7 @@ from scarless.scale.partitions import Arrays
 SCALE = "scale"
 # Names that pandas and Dask give to the column of an unnamed index. Such a column is never an attribute.
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
-# Function that describes, for messages, the location of a row of a partition, or of the whole partition (None).
+# Function that returns, for messages, the location of a row of a partition or, for None, of the whole partition.
 Place = Callable[[int | None], str]
 
 
@@ -66,8 +66,8 @@ def choose_names(
     twice = next((name for name, times in counts.items() if times > 1 and name in (*names, *aside)), None)
     if twice is not None:
         raise ValueError(
-            f"{counts[twice]} columns of {called} have the name {twice!r}, but names must be unique. Rename them, or "
-            "select other columns."
+            f"{called} has {counts[twice]} columns with the name {twice!r}, but names must be unique. Rename these "
+            "columns, or leave them out."
         )
     return names
 
@@ -95,8 +95,8 @@ def check_kind(kind: Any, name: str, place: str) -> None:
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     if not any(check(plain) for check in numeric):
         raise PartitionError(
-            f"{place}: the column {name!r} holds {_shortened(kind)}, not numbers. Write it as numbers, or select "
-            "other columns."
+            f"{place}: the column {name!r} holds {_shortened(kind)}, not numbers. Write numbers to this column, or "
+            "leave it out."
         )
 
 
@@ -109,22 +109,22 @@ def check_labels_alike(kind: Any, other: Any, name: str, place: str) -> None:
         raise _nested_labels(kind, name, place)
     if as_text[0] != as_text[1]:
         raise PartitionError(
-            f"{place}: the label {name!r} holds {_shortened(kind)}, but it holds {_shortened(other)} in other files. "
-            "Write labels of one type to all files."
+            f"{place}: the type of the label column {name!r} is {_shortened(kind)}, but {_shortened(other)} in other "
+            "files. Write the column with the same type to all files."
         )
 
 
 def _nested_labels(kind: Any, name: str, place: str) -> PartitionError:
     return PartitionError(
-        f"{place}: the label {name!r} must have one value for each row; it holds {_shortened(kind)}. Write one number "
-        "or text for each row."
+        f"{place}: the label column {name!r} must have one value for each row; its type is {_shortened(kind)}. Write "
+        "one number or text for each row."
     )
 
 
 def arrays_of(
     table: Any, names: Sequence[str], label: str | LabelColumns | None, weight: str | None, dtype: str, place: Place
 ) -> Arrays:
-    """Return an Arrow table as arrays. X is in Fortran order, because a copy in C order takes as long as decoding."""
+    """Return an Arrow table as arrays. X is in Fortran order: copying it to C order would take as long as decoding."""
     transposed = np.empty((len(names), table.num_rows), dtype=dtype)
     with np.errstate(over="ignore"):  # Numbers that are too large become infinite. Infinite values are reported later.
         for row, name in zip(transposed, names, strict=True):
@@ -151,8 +151,9 @@ def numbers(column: Any, name: str, place: Place) -> Any:
     check_kind(column.type, name, place(None))
     if column.null_count:
         raise PartitionError(
-            f"{place(_first_null(column))}: the column {name!r} has no value in {column.null_count} of {len(column)} "
-            "rows. Fill in the values, leave out the column, or use scarless.analyse, which fills in attributes."
+            f"{place(_first_null(column))}: the column {name!r} is missing in {column.null_count} of the {len(column)} "
+            "rows of this partition. Fill in the values, leave out the column, or use scarless.analyse, which fills in "
+            "missing attributes."
         )
     if pyarrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -166,8 +167,8 @@ def labels(column: Any, name: str, place: Place) -> Any:
         raise _nested_labels(column.type, name, place(None))
     if column.null_count and not isinstance(name, NullableColumn):
         raise PartitionError(
-            f"{place(_first_null(column))}: the label {name!r} has no value in {column.null_count} of {len(column)} "
-            "rows. Write 0 for unlabelled rows."
+            f"{place(_first_null(column))}: the label {name!r} is missing in {column.null_count} of the {len(column)} "
+            "rows of this partition. Write 0 for unlabelled rows."
         )
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -153,7 +153,7 @@ class PartitionedEngine:
         return selected._in_memory()
 
     def read_as(self, reading: Reading) -> "PartitionedEngine":
-        """Return an engine that reads the same rows with another precision and other units of the columns."""
+        """Return an engine over the same rows, read with another precision and other units (shift and scale)."""
         return self._with_changes(preparation=Preparation(reading, derived=self.preparation.derived))
 
     def in_units(self) -> "PartitionedEngine":

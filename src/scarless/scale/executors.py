@@ -31,18 +31,18 @@ from scarless.engines.blas import BLAS
 from scarless.outside.extras import need
 from scarless.scale.partitions import STORE, Batch, Program
 
-MAX_ACTORS_PER_BATCH = 5  # a pass fails if this many actors in a row end with the same batch
+MAX_ACTORS_PER_BATCH = 5  # a pass fails if this many actors in a row end during the same batch
 
 DASK = "dask"
 SECONDS_BETWEEN_CHECKS = 0.5  # time between two checks for workers that have ended
-MAX_PAUSED_SECONDS = 10.0  # Dask pauses a worker near its memory limit; after this time, others get its tasks
-TASKS_PER_THREAD = 4  # tasks of a pass: enough to balance the load, and few, because each takes milliseconds
-MAX_WORKERS_PER_BATCH = 5  # a pass fails if this many workers in a row end with the same batch
+MAX_PAUSED_SECONDS = 10.0  # Dask pauses workers near their memory limit; then other workers get their tasks
+TASKS_PER_THREAD = 4  # enough tasks to balance the load, but few, because each costs milliseconds
+MAX_WORKERS_PER_BATCH = 5  # a pass fails if this many workers in a row end during the same batch
 MIN_SCATTERED_BYTES = 2**20  # parameters larger than this are sent once to each worker, not with every task
 CACHE_SHARE_OF_LIMIT = 0.7  # share of a worker's memory limit for decoded rows, before OTHER_BYTES are subtracted
 OTHER_BYTES = 4 * 10**8  # memory that a worker needs for everything but rows
 RELEASE_SHARE_OF_LIMIT = 0.6  # share of a worker's memory limit above which it returns free memory to the system
-_HOW_TO_RESUME = "with checkpoint=folder, the fit resumes after the last finished pass"
+_HOW_TO_RESUME = "A fit with ParquetRows(..., checkpoint=folder) resumes after its last finished pass."
 Task = Callable[..., Any]
 _GLIBC_DEFAULTS = {-1: 2**26, -3: 2**25}  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, in bytes
 
@@ -139,7 +139,7 @@ def _call_glibc(function: str, *arguments: int) -> None:
 
 
 class _RayWorker:
-    """Class of the Ray actors. An actor has the current task; the store of its process has the decoded rows."""
+    """Ray actor. It holds the current task; decoded rows are in the store of its process."""
 
     def begin(self, payload: bytes) -> None:
         reuse_memory()
@@ -249,8 +249,8 @@ class DaskWorkers:
             client = distributed.Client(scheduler, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise ClusterError(
-                f"No Dask scheduler answers at {scheduler!r} ({_first_line(error)}). Start one with `dask scheduler`, "
-                'and pass its address, such as "tcp://host:8786".'
+                f"No Dask scheduler answers at {scheduler!r} ({_first_line(error)}). Start one with `dask scheduler` "
+                'and pass its address, such as "tcp://host:8786", or use scheduler="threads".'
             ) from error
         workers = cls(client)
         weakref.finalize(workers, _close, client).atexit = False  # The client ends with the process anyway.
@@ -261,7 +261,7 @@ class DaskWorkers:
         payload = pickle.dumps(_SentPass(need("cloudpickle", "Dask", DASK).dumps((task, program, arguments))))
         dask_pass = _DaskPass(self, f"scarless-{task.__name__}", payload, batches)
         if self.client.status in ("closing", "closed"):
-            raise ClusterError("The Dask client was closed before the pass. Keep it open for the whole fit.")
+            raise ClusterError("The Dask client is closed. Open a new client, and keep it open for the whole call.")
         return [pickle.loads(each) for each in self.client.sync(dask_pass.results)]
 
     def forget(self, prefix: str) -> None:
@@ -278,7 +278,7 @@ class DaskWorkers:
             await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
         raise ClusterError(
             f"The Dask scheduler has not answered for {self.scheduler_timeout:g} seconds: it has ended, or cannot be "
-            f"reached. Start it again and repeat the fit; {_HOW_TO_RESUME}."
+            f"reached. Start it, or check the network, and repeat the call. {_HOW_TO_RESUME}"
         )
 
     async def _query_scheduler(self) -> dict[str, int]:
@@ -295,9 +295,9 @@ class DaskWorkers:
         while not (workers := await self.available_workers()):
             if monotonic() > deadline:
                 raise ClusterError(
-                    f"No Dask worker accepted tasks for {self.worker_timeout:g} seconds: all have ended, or are paused "
-                    "because their memory is full. Start workers, or give them more memory, and repeat the fit; "
-                    f"{_HOW_TO_RESUME}."
+                    f"No Dask worker accepted tasks for {self.worker_timeout:g} seconds: there are no workers, or all "
+                    "are paused because their memory is full. Start workers, or give them more memory, and repeat the "
+                    f"call. {_HOW_TO_RESUME}"
                 )
             await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
         return workers
@@ -345,7 +345,7 @@ class _DaskPass:
         return [by_number[number] for number in range(len(self.batches))]
 
     async def _send_waiting(self) -> None:
-        """Send every batch that is not being processed, to its worker of earlier passes if possible."""
+        """Send every batch that is not being processed to a worker, if possible to the worker of earlier passes."""
         workers = await self.cluster.wait_for_workers()
         keys = [batch[0].key for batch in self.batches]
         self.cluster.assigned.update(assign_batches(keys, self.cluster.assigned, workers))
@@ -422,9 +422,9 @@ class _DaskPass:
 
 
 def assign_batches(batches: list[str], assigned: dict[str, str], workers: dict[str, int]) -> dict[str, str]:
-    """Return a worker for each batch: its worker of earlier passes, if it is still available and has room.
+    """Return a worker for each batch: the same worker as in earlier passes, if it is available and has room.
 
-    `workers` maps each worker to its number of threads. The shares of batches are proportional to these numbers.
+    `workers` maps each worker to its number of threads. A worker gets batches in proportion to its threads.
     """
     total = sum(workers.values())
     room = {worker: -(-len(batches) * threads // total) for worker, threads in workers.items()}

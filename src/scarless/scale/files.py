@@ -86,7 +86,7 @@ def stamp_of(path: str, filesystem: Any = None) -> tuple[int, int]:
         return found.st_size, found.st_mtime_ns
     info = filesystem.get_file_info(_inside(path))
     if not info.is_file:
-        raise FileNotFoundError(f"{path}: there is no such file.")
+        raise FileNotFoundError(f"{path}: there is no such file. Check the path.")
     return int(info.size), int(info.mtime_ns or -1)
 
 
@@ -124,7 +124,7 @@ def read_footer(path: str, called: str, filesystem: Any = None) -> Footer:
             row_names = row_names_of(file.schema_arrow)
             rows = tuple(file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{called}: there is no such file.") from error
+        raise FileNotFoundError(f"{called}: there is no such file. Check the path.") from error
     except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
         raise PartitionError(
             f"{called}: the file cannot be read as Parquet ({first_line(error)}). If it is damaged, write it again."
@@ -133,7 +133,7 @@ def read_footer(path: str, called: str, filesystem: Any = None) -> Footer:
 
 
 def read_footers(files: list[str], called: str, filesystem: Any = None) -> list[Footer]:
-    """Return the metadata of files, in their order; remote files are read in parallel, because each has a latency."""
+    """Return the metadata of files, in their order; remote files are read in parallel, because requests are slow."""
 
     def read(path: str) -> Footer:
         return read_footer(path, called or path, filesystem)
@@ -199,8 +199,8 @@ def _by_address(given: list[str]) -> tuple[Any, list[str]]:
     other = next((each for each, (system, _) in zip(given, pairs, strict=True) if not system.equals(first)), None)
     if other is not None:
         raise ValueError(
-            f"{given[0]} and {other} are in different file systems, but all files of a table must be in one. Copy "
-            "them, or pass a filesystem= that can read both."
+            f"{given[0]} and {other} are in different file systems, but all files of a table must be in the same "
+            "one. Copy them to one file system, or pass a filesystem= that can read both."
         )
     return first, [path for _, path in pairs]
 
@@ -273,8 +273,8 @@ def file_advice(paths: Iterable[str], *, filesystem: Any = None) -> list[str]:
     if dictionary:
         advice.append(
             f"{_named(dictionary)}: floats are written with a dictionary. Unless there are few different values, this "
-            "makes files larger and slower to read. Write floats without a dictionary: pass use_dictionary=[...], with "
-            "the names of text columns only."
+            "makes files larger and slower to read. Write floats without a dictionary: in "
+            "pyarrow.parquet.write_table, pass use_dictionary=[...] with the names of the text columns."
         )
     double = sorted({name for each in layouts for name in each.double})
     if double:

@@ -84,9 +84,15 @@ class _FileRows:
     def _check_unchanged(self, stamp: tuple[int, int]) -> None:
         if stamp != self.stamp:
             raise PartitionError(
-                f"{self.place_of()}: the file was replaced or changed while it was read. Start again when it no longer "
-                "changes."
+                f"{self.place_of()}: the file was replaced or changed while it was read. Repeat the call when no other "
+                "program writes to it."
             )
+
+    def _unreadable(self, error: Exception) -> PartitionError:
+        return PartitionError(
+            f"{self.place_of()}: the file cannot be read ({first_line(error)}). Check its permissions and the network. "
+            "If the file is damaged, write it again."
+        )
 
     def _check_length(self, table: Any) -> Any:
         if table.num_rows != self.n_rows:
@@ -122,7 +128,7 @@ class RowGroups(_FileRows):
                     check_present(file.schema_arrow.names, wanted, self.place_of())
                     table = file.read_row_groups(list(self.groups), columns=wanted, use_threads=False)
         except (OSError, need("pyarrow", "ParquetRows", SCALE).ArrowException) as error:
-            raise PartitionError(f"{self.place_of()}: the file cannot be read ({first_line(error)}).") from error
+            raise self._unreadable(error) from error
         return self._check_length(table)
 
     def columns_there(self) -> list[str]:
@@ -183,12 +189,13 @@ class ParquetRows:
     columns : list of str, optional
         Attributes, in this order. Default: all columns but labels, weights, and the index of a pandas data frame.
     dtype : {"float32", "float64"}, optional
-        Precision of the attributes. Default: float32 if all attributes are float32, else float64.
+        Precision of the attributes. Default: float32 if all attributes are float32 or float16, else float64.
     memory : int, default=2 GiB
-        Bytes of decoded rows that each process may keep in memory; further rows are written to memory-mapped files.
+        Bytes of decoded rows that each process may keep in memory. Rows beyond this limit are written to memory-mapped
+        files.
     scratch : path or False, optional
-        Folder of the memory-mapped files. If False, further rows are not written, but decoded again in every pass.
-        Default: the system's temporary folder.
+        Folder of the memory-mapped files. If False, there are no such files: rows beyond the limit are decoded again in
+        every pass. Default: the system's temporary folder.
     checkpoint : path, optional
         Folder for the result of every pass. If an interrupted fit is started again, it continues from these results.
     scheduler : "threads", "ray", a Dask client or the address of a Dask scheduler, optional
@@ -337,7 +344,7 @@ def need_names(kind: str, holder: str, **given: Any) -> None:
             raise TypeError(
                 f"{name} must name a column of the {holder} if X is {kind}, such as "
                 f"{'fit(X, ' + repr('diagnosed') + ')' if name == 'y' else name + '=' + repr('weight')}; got "
-                f"{type(value).__name__}. Write the values into the {holder}, as a column."
+                f"{type(value).__name__}. Add the values to the {holder} as a column."
             )
 
 
@@ -391,7 +398,7 @@ class FragmentRows(_FileRows):
             self._check_unchanged(stamp_in(self.fragment))
             table = self.fragment.to_table(**options, use_threads=False)
         except (OSError, need("pyarrow", "a pyarrow Dataset", SCALE).ArrowException) as error:
-            raise PartitionError(f"{self.place_of()}: the file cannot be read ({first_line(error)}).") from error
+            raise self._unreadable(error) from error
         return self._check_length(table)
 
     def columns_there(self) -> list[str]:
@@ -463,8 +470,9 @@ def plan_dataset(
     ]
     sources = [source for source in sources if source.n_rows]
     if not sources:
-        passing = "" if condition is None else f" that pass its filter, {condition}"
-        raise ValueError(f"The dataset has no rows{passing}.")
+        if condition is None:
+            raise ValueError("The dataset has no rows. Check its files.")
+        raise ValueError(f"The dataset has no rows that pass its filter, {condition}. Check the filter.")
     return Plan.of(sources, names, precision)
 
 
@@ -479,7 +487,7 @@ def files_of(dataset: Any) -> FoundFiles:
         kind = f"of {dataset.format.default_extname} files" if hasattr(dataset, "format") else "not made of files"
         raise TypeError(
             f"ParquetRows needs Parquet files or a pyarrow Dataset of Parquet files; this Dataset is {kind}. Pass it "
-            "to fit directly."
+            "directly to fit, without ParquetRows."
         )
     system = None if dataset.filesystem.type_name == "local" else dataset.filesystem
     return FoundFiles([address_of(path, system) for path in dataset.files], system)

@@ -203,7 +203,7 @@ def blocks_of(partition: Partition, program: Program) -> Iterator[tuple[Any, Row
 
 
 def token_of(before: str, *what: Any) -> str:
-    """Return an identifier of a step after the steps `before`; equal steps that can be pickled have equal ones."""
+    """Return an identifier of a step after the steps `before`; equal steps have equal identifiers if picklable."""
     try:
         content = pickle.dumps(what)
     except Exception:  # A function may refer to objects that cannot be pickled.

@@ -198,9 +198,9 @@ def _missing(job: _Job, targets: dict[Path, Any], *, force: bool) -> dict[Path, 
             stale.append(path)
     if others and not force:
         path, why = others[0]
+        replaced = "this file" if len(others) == 1 else f"all {len(others)} such files in the folder"
         raise ValueError(
-            f"{path} contains predictions {why}. Choose another folder, or pass force=True to replace such files (the "
-            f"folder has {len(others)})."
+            f"{path} contains predictions {why}. Choose another folder, or pass force=True to replace {replaced}."
         )
     for path in [*stale, *(path for path, _ in others)]:
         path.unlink()
@@ -212,7 +212,7 @@ def _why_other(there: dict[str, Any], job: _Job, here: dict[str, Any] | None) ->
     if there["model"] != job.request.model:
         return "of another model"
     if there["options"] != job.request.options:
-        return "with other columns or of other rows (keep, label, propensity, dtype or a filter differ)"
+        return "with other columns or of other rows (keep, label, propensity, dtype or the filter differs)"
     return f"of another table ({there['path']})" if here is not None and here["path"] != there["path"] else ""
 
 
@@ -254,8 +254,8 @@ def check_target(folder: Any) -> Path:
     """Return the output folder; raise an error if it is an address."""
     if is_address(folder):
         raise ValueError(
-            f"folder must be a local folder that every worker can write to; {folder} is an address. Write to a local "
-            "folder, and copy it: pyarrow.fs.copy_files(folder, address)."
+            f"folder must be a local folder that every worker can write to; {folder} is a remote address. Write to a "
+            "local folder, and copy it: pyarrow.fs.copy_files(folder, address)."
         )
     return Path(folder)
 

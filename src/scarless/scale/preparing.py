@@ -1,7 +1,7 @@
 """Preparation of raw tables in files, with text, dates and missing values.
 
-The preparation is fitted in one pass over all rows, or two if a column has a long tail. It is applied when a partition
-is decoded, so no prepared table is written.
+The preparation is fitted in one pass over all rows, or in two passes if a column has a long tail. It is applied when a
+partition is decoded, so no prepared table is written.
 """
 
 import hashlib
@@ -45,7 +45,8 @@ class FilePreparation(BaseEstimator):
       values. In a model without a penalty, filling with the median instead would change only the coefficient of this
       column.
     - Text and categories with up to `max_categories` values: one column for each category, or a single column if there
-      are two. Missing values are a category. A category that was not seen in the fit has 0 in all columns.
+      are two. Missing values are a category. A category that was not seen in the fit has 0 in all of these columns,
+      before they are standardised.
     - Numbers with a long tail, such as income: their logarithm is added, which needs a second pass over these columns.
       If there are zeros, it is :math:`\log(1 + x/m)`, where `m` is the geometric mean of the positive values.
     - Dates: year, month and day.
@@ -104,11 +105,12 @@ class FilePreparation(BaseEstimator):
     def _refuse_many(self, statistics: dict[str, ColumnStatistics]) -> None:
         many = [name for name, each in statistics.items() if each.many]
         if many:
+            have = "this column has" if len(many) == 1 else "each of these columns has"
             raise ValueError(
-                f"{', '.join(map(repr, many))}: more than {self.max_categories} different texts, which is the limit "
-                "for one column. Leave the column out with ParquetRows(folder, columns=[...]), group its values "
-                "(regions instead of postcodes, chapters instead of codes), or write numbers if the values have an "
-                "order."
+                f"{', '.join(map(repr, many))}: {have} more than {self.max_categories} different texts, the largest "
+                "number that a column may have. Leave such columns out with ParquetRows(folder, columns=[...]), group "
+                "their values (regions instead of postcodes, chapters instead of codes), or write numbers if the "
+                "values have an order."
             )
 
     @property

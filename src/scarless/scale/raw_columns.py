@@ -20,8 +20,8 @@ TEXT, WORDS = "text", "words"
 MISSING, LOG = "missing", "log"  # names of outputs of a column; model files and reports contain them
 LONG_TAIL_SKEW = 2.0  # skewness of an exponential distribution
 MAX_CATEGORIES = 40  # largest number of different texts in a column that is read as categories
-# A column of numbers is taken for codes, without a logarithm, unless it has more than MAX_CODE_VALUES different values
-# in the first CODE_ROWS rows of a partition.
+# A column of numbers is treated as codes, and gets no logarithm, unless it has more than MAX_CODE_VALUES different
+# values in the first CODE_ROWS rows of a partition.
 MAX_CODE_VALUES, CODE_ROWS = 40, 10_000
 DATE_PARTS = ("year", "month", "day")
 _KIND_NAMES = {NUMBER: "numbers", DATE: "dates", CATEGORIES: "text or categories"}
@@ -298,9 +298,9 @@ def _refuse_huge(parts: list[Vector], name: str, where: str) -> None:
         if np.nanmax(np.abs(part), initial=0.0) > MAX_NUMBER:
             row = int(np.flatnonzero(np.abs(part) > MAX_NUMBER)[0])
             raise PartitionError(
-                f"{where}: the column {name!r} holds {part[row]:g} in row {row + 1} (counted from 1), which is "
-                "infinite or larger than 1e100. Correct the cell, leave it empty if the value is not known, or leave "
-                "out the column."
+                f"{where}, row {row + 1} (counted from 1): the column {name!r} holds {part[row]:g}, but numbers must "
+                "be finite and between -1e100 and 1e100. Correct the cell, leave it empty if the value is not known, "
+                "or leave out the column."
             )
 
 
@@ -323,7 +323,7 @@ def _floats(column: Any) -> Vector:
 
 
 def _category_codes(column: Any) -> tuple[Any, Integers]:
-    """Return the different values of a column, and the code of each row; the next code is for missing values."""
+    """Return the different values of a column, and the code of each row; missing values get an additional code."""
     types = need("pyarrow", "Preparing a table", SCALE).types
     if not types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -337,7 +337,7 @@ def _category_codes(column: Any) -> tuple[Any, Integers]:
 
 
 def _known_codes(column: Any, known: tuple[str, ...]) -> Integers:
-    """Return the code of each row's category; the codes after the known ones are for missing and for new values."""
+    """Return the code of each row's category; the next two codes are for missing values and for new categories."""
     types = need("pyarrow", "Preparing a table", SCALE).types
     if types.is_null(column.type):
         return np.full(len(column), len(known), dtype=np.intp)

@@ -16,8 +16,8 @@ from scarless.scale.parquet import ParquetRows
 from scarless.scale.partitions import Batch, Program
 
 _COUNT = "number of rows"
-# If more rows of a partition have a value in the column `also`, they are not added: the random sample has enough of
-# them.
+# If more rows of a partition than this have a value in the column `also`, none of them is added, because the random
+# sample already has enough such rows.
 MAX_CHECKED_PER_PARTITION = 2000
 
 

@@ -68,8 +68,8 @@ class DaskPartition:
         for name, values in found.items():
             if values.shape[0] != self.n_rows:
                 raise PartitionError(
-                    f"{self.place_of()} has {values.shape[0]} {_CALLED[name]}, but had {self.n_rows} when it was "
-                    "computed before. It must have the same rows every time it is computed. Call persist(), or write "
+                    f"{self.place_of()} has {values.shape[0]} {_CALLED[name]}, but had {self.n_rows} when it was first "
+                    "computed. A partition must have the same rows every time it is computed. Call persist(), or write "
                     "the table to files."
                 )
         looks = self.label if isinstance(self.label, LabelColumns) else ()
@@ -96,7 +96,7 @@ class DaskPartition:
                     f"{self.place_of()} must be a dense NumPy array; got {type(values).__name__}. For sparse arrays, "
                     "use X.map_blocks(lambda block: block.toarray())."
                 )
-            self._check_kind(values.dtype, "X")
+            self._check_kind(values.dtype, "the array")
             return np.asarray(values, dtype=self.dtype)
         transposed = np.empty((len(self.names), self.n_rows), dtype=self.dtype)
         for row, name in zip(transposed, self.names, strict=True):
@@ -104,17 +104,17 @@ class DaskPartition:
         return transposed.T
 
     def _numbers(self, values: Any, name: str) -> Any:
-        self._check_kind(values.dtype, name)
+        self._check_kind(values.dtype, f"the column {name!r}")
         if isinstance(values, np.ndarray):
             return values
         plain = values.dtype.kind in "biuf" and isinstance(values.dtype, np.dtype)
         return values.to_numpy() if plain else values.to_numpy(dtype=np.float64, na_value=np.nan)
 
-    def _check_kind(self, dtype: Any, name: str) -> None:
+    def _check_kind(self, dtype: Any, called: str) -> None:
         if not need("pandas.api.types", _USER, "dask").is_numeric_dtype(dtype) or dtype.kind == "c":
             raise PartitionError(
-                f"{self.place_of()}: the column {name!r} holds {dtype}, not numbers. Turn it into numbers "
-                "(astype, or codes of categories), or leave it out."
+                f"{self.place_of()}: {called} holds {dtype}, not numbers. Turn it into numbers (astype, or codes of "
+                "categories), or leave it out."
             )
 
 
@@ -256,9 +256,8 @@ def _tasks_of(given: Mapping[str, Any]) -> list[DaskTasks]:
     for name, each in keys.items():
         if len(each) != len(keys["X"]):
             raise ValueError(
-                f"X has {len(keys['X'])} partitions, but the {_CALLED[name]} have {len(each)}; there must be one for "
-                "each partition of X. Take both from one frame, or give them the same partitions (repartition, "
-                "rechunk)."
+                f"X has {len(keys['X'])} partitions, but the {_CALLED[name]} have {len(each)}; both must have the "
+                "same partitions. Take both from one frame, or use repartition or rechunk."
             )
     graph = {key: task for table in given.values() for key, task in dict(table.__dask_graph__()).items()}
     places = [dict(zip(keys, each, strict=True)) for each in zip(*keys.values(), strict=True)]

@@ -228,7 +228,7 @@ def plan_folds(s: Vector, *, share: float, recalibrate: str | bool, seed: int) -
 
     With "held-out" there is one fold, and a `share` of the rows is held out. With "out-of-fold" there are 1 / `share`
     folds, so that every row is held out once. `recalibrate=True` chooses "out-of-fold" if one fold would hold out fewer
-    than 500 labels: these would be too few for the class prior, and training on few rows is fast.
+    than 500 labels: these would be too few to determine the class prior. With few labels, several folds are fast.
     """
     n_folds = max(2, round(1.0 / share)) if share else 1
     labelled = float(s.sum())

@@ -115,8 +115,9 @@ def attribute_columns(estimator: Any, X: Any, rows: Array) -> NDArray[np.intp]:
         return np.arange(0)
     if rows.ndim != 2:
         raise ValueError(
-            f"propensity_attributes need columns, but X has rows of shape {rows.shape[1:]}. Pass a function, "
-            "propensity_features=lambda X: X.mean(axis=(1, 2)), or an array, fit(X, y, propensity_features=Z)."
+            f"propensity_attributes need columns, but X has rows of shape {rows.shape[1:]}. Instead, pass a "
+            "function, propensity_features=lambda X: X.mean(axis=(1, 2)), or an array, fit(X, y, "
+            "propensity_features=Z)."
         )
     if isinstance(attributes, str) and attributes == "all":
         return np.arange(rows.shape[1])

@@ -241,9 +241,10 @@ def _table(values: Any, v: Any, name: str) -> Any:
 
 def _refuse_labelled_negatives(rows: Any) -> None:
     if bool(rows.any()):
+        n_rows = int(rows.sum())
         raise ValueError(
-            f"{int(rows.sum())} rows have a label, but an audit found them negative. Without false positives this is "
-            "impossible. Pass g, the logits of the false positive rates, or correct these rows."
+            f"audit is 0 (negative) for {n_rows} labelled row{'s' * (n_rows > 1)}, but without false positives every "
+            "labelled row is positive. Pass g, the logits of the false positive rates, or correct the labels or audits."
         )
 
 
@@ -332,7 +333,8 @@ class PropensityWeightedLoss(_RiskLoss):
     cost : {"log", "sigmoid"}, default="log"
         :math:`\delta_1(u) = \log(1 + e^{-u})`, or :math:`\sigma(-u)`; :math:`\delta_0(u) = \delta_1(-u)`.
     beta, gamma : float, default=0 and 1
-        Parameters of "non-negative": if :math:`R_-` is below ``-beta``, a step follows ``-gamma`` times its gradient.
+        Parameters of "non-negative": if :math:`R_-` is below ``-beta``, the gradient of the loss is ``-gamma`` times
+        the gradient of :math:`R_-`.
 
     References
     ----------
@@ -386,9 +388,10 @@ class UPULoss(_RiskLoss):
 
     .. math:: \alpha\,\overline{\delta_1(u)}^{\,P} + \overline{\delta_0(u)} - \alpha\,\overline{\delta_0(u)}^{\,P}
 
-    with means over labelled rows `P`, and over all rows if there is one sample ("single-training-set"). If unlabelled
-    rows are a separate sample of the population ("case-control"), the second mean is over unlabelled rows. Assumption:
-    labelled rows are a random sample of the positives. This does not hold for biased labels.
+    Means with `P` are over the labelled rows. The mean without `P` is over all rows if they are one sample
+    ("single-training-set"), and over the unlabelled rows if these are a separate sample of the population
+    ("case-control"). Assumption: labelled rows are a random sample of the positives. This does not hold for biased
+    labels.
 
     Parameters
     ----------
@@ -466,8 +469,8 @@ class NNPULoss(UPULoss):
     correction : {"non-negative", "absolute"}, default="non-negative"
         Correction of a negative second term.
     beta, gamma : float, default=0 and 1
-        Parameters of "non-negative": if the second term is below ``-beta``, a step follows ``-gamma`` times its
-        gradient.
+        Parameters of "non-negative": if the second term is below ``-beta``, the gradient of the loss is ``-gamma``
+        times the gradient of this term.
 
     References
     ----------

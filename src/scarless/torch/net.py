@@ -48,7 +48,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
     both networks maximise the likelihood in batches. Training ends when the likelihood of held-out rows has not
     improved for `patience` epochs, and the best weights are restored. Like a penalty, early stopping makes the logits
     too small. They are therefore recalibrated on held-out rows, together with the propensity (`recalibrate`). A warning
-    reports what the labels do not determine.
+    names the quantities that the labels do not determine.
 
     Assumptions: only positives are labelled, with a probability that depends only on `z`; and the propensity network is
     much less flexible than the classifier. Two flexible networks with the same inputs could be swapped.
@@ -255,8 +255,8 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         if known.shares:
             raise ValueError(
                 "SARNetClassifier accepts only PseudoObservations(...) in known; got "
-                f"{known.shares[0].description}. Use "
-                "SAREMClassifier or SAREMClassifierCV for a known class prior or label frequency."
+                f"{known.shares[0].description}. Use SAREMClassifier or SAREMClassifierCV for a known class prior or "
+                "label frequency."
             )
         return known.pseudo_weight
 
@@ -335,10 +335,13 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
                 ConvergenceWarning,
             )
         if all_labelled(self.label_frequency_):
+            # A fit without held-out rows (validation_share=0) is not recalibrated, even if recalibrate is True.
+            recalibrated = hasattr(self, "recalibration_")
+            other = "" if recalibrated else ", or recalibrate (recalibrate=True, with a validation_share above 0)"
             warn_user(
                 f"{name} finds that all positives are labelled (label frequency {self.label_frequency_:.6f}), so its "
                 "classifier is the naive model. If this is implausible, remove columns that were filled in after the "
-                "label was known, use a simpler module, or pass recalibrate=True.",
+                f"label was known, or use a simpler module{other}.",
                 UserWarning,
             )
         if prior > 0.95:

@@ -121,8 +121,8 @@ def refuse_embedding(module: Any) -> None:
     first = next((part for part in module.modules() if not list(part.children())), module)
     if isinstance(first, torch.nn.Embedding | torch.nn.EmbeddingBag):
         raise ValueError(
-            f"module begins with {type(first).__name__}, which needs integers, but X is standardised to mean 0 and "
-            "variance 1. Use integers=True, which passes X unchanged."
+            f"module begins with {type(first).__name__}, which needs integers, but receives X as floats. Use "
+            "integers=True, which passes X unchanged, as torch.int64."
         )
 
 
@@ -212,7 +212,7 @@ def phase_loss(phase: str, u: Any, v: Any, s: Any, w: Any, share: float) -> Any:
 
     "balanced": the classifier separates labelled from unlabelled rows, with equal total weights; `share` is the share
     of labelled rows. "propensity": the propensity is fitted to the labels, with unlabelled rows weighted by their class
-    probability. "pair": the observed likelihood of both.
+    probability. "pair": the negative log-likelihood of the labels, given both networks.
     """
     cross_entropy = torch.nn.functional.binary_cross_entropy_with_logits
     if phase == "balanced":
@@ -228,7 +228,7 @@ class PairNet(skorch.NeuralNet):  # type: ignore[misc, unused-ignore]
     """skorch network of a `PairModule`."""
 
     phase = "pair"
-    share = 0.5  # of labelled rows
+    share = 0.5  # share of labelled rows
     propensity_lr: float | None = None
     half = False  # whether layers run in bfloat16
 

@@ -79,8 +79,8 @@ class Recalibrated(NamedTuple):
         if self.added.size > 1 and labels < MIN_LABELS_PER_COEFFICIENT * self.added.size:
             few.append(
                 f"The propensity has {self.added.size} coefficients, on which the class prior depends, but only "
-                f"{labels:.0f} held-out labels, fewer than {MIN_LABELS_PER_COEFFICIENT} for each coefficient. Use "
-                "fewer propensity attributes, or more rows."
+                f"{labels:.0f} held-out rows are labelled, fewer than {MIN_LABELS_PER_COEFFICIENT} for each "
+                "coefficient. Use fewer propensity attributes, or more rows."
             )
         return [*few, *self._prior_doubts(self.recalibration), *self._propensity_doubts(held)]
 
@@ -94,9 +94,9 @@ class Recalibrated(NamedTuple):
             )
         if self.tied is not None and self.tied.high - self.tied.low > OPTIMA_GAP:
             doubts.append(
-                "The labels cannot distinguish two optima, with class priors of "
-                f"{self.tied.low:.2f} and {self.tied.high:.2f}. The optimum with the lower label frequency was chosen. "
-                "Audit a few rows to decide between them."
+                "The labels cannot distinguish between optima with class priors from "
+                f"{self.tied.low:.2f} to {self.tied.high:.2f}. The optimum with the lowest label frequency was chosen. "
+                "Audit a few rows to decide between the optima."
             )
         if not found.converged or abs(found.class_prior - found.grid.mean) > GRID_MEAN_GAP:
             doubts.append(

@@ -174,7 +174,7 @@ class Trained(NamedTuple):
 
 
 class TrainingProgress(NamedTuple):
-    """State of a fit that all its folds share."""
+    """State of a fit, shared by all folds."""
 
     checkpoint: "Checkpoint"
     state: dict[str, Any]
@@ -335,7 +335,10 @@ class Checkpoint:
         self._damaged = False
 
     def seeds(self, drawn: list[int], *, fixed: bool) -> list[int]:
-        """Return the seeds of an interrupted fit; if there is none, or the seed is `fixed` by the user, those drawn."""
+        """Return the seeds of an interrupted fit.
+
+        If there is no such fit, or if the user has `fixed` the seed, return the `drawn` seeds.
+        """
         state = None if fixed else self.read()
         self._seeds = drawn if state is None else state["seeds"]
         return self._seeds

@@ -134,7 +134,7 @@ def test_audits_without_a_positive_give_an_interval_above_0():
     found = audited_class_prior(FixedPosterior(q), np.zeros((2000, 1)), np.zeros(2000), audit)
     assert found.value == pytest.approx(0.0, abs=1e-15)
     assert 0.03 < found.interval.high < 0.12
-    assert "One class is rare among the audits" in str(found)
+    assert "Few audited rows are positive, or few are negative." in str(found)
 
 
 def test_the_estimate_is_between_the_shares_of_known_and_possible_positives():
@@ -237,7 +237,7 @@ def test_strata_are_merged_if_few_labelled_rows_are_audited():
     y[100] = 0
     audit = np.full(200, np.nan)
     audit[:40], audit[100:102] = y[:40], y[100:102]
-    with pytest.warns(UserWarning, match="1 audited rows are labelled but negative"):
+    with pytest.warns(UserWarning, match="1 audited row is labelled but negative"):
         found = audited_class_prior(FixedPosterior(q), np.zeros((200, 1)), s, audit)
     d = np.r_[y[:40] - 0.25, y[100:102] - 1.0]
     assert found.value == pytest.approx(0.625 + d.mean())
@@ -278,10 +278,10 @@ def test_very_unequal_probabilities_give_a_warning():
     p = np.array([1e-4, 0.9, 0.9, 0.9, 0.9])
     with pytest.warns(
         UserWarning,
-        match="5 audits have only as much information as 1 audits with equal prob.* A few rows with tiny probabilities",
+        match="5 audits have only as much information as 1 audit with equal prob.* A few rows with tiny probabilities",
     ):
         found = audited_class_prior(FixedPosterior(Q), X7, S, audit_of([0, 1, 2, 3, 4]), p)
-    assert "only as much information as 1 audits of rows with equal probabilities" in str(found)
+    assert "only as much information as 1 audit of rows with equal probabilities" in str(found)
 
 
 def test_inclusion_probabilities_add_up_to_the_sample_size():
@@ -309,7 +309,7 @@ def test_inclusion_probabilities_add_up_to_the_sample_size():
         ),
         (
             {"probability": [0.5, 0.0, 0.5]},
-            r"\(0, 1\] for every audited row; 1 of 3 do not \(first: row 1 has 0\). Pass the probability with which",
+            r"\(0, 1\] for every audited row; it does not for 1 of 3 \(first: row 1 has 0\). Pass the probability",
         ),
         ({"probability": [0.5, np.nan, 0.5]}, "first: row 1 has nan"),
         ({"level": 1.5}, "level must lie strictly between 0 and 1; got 1.5"),
@@ -326,7 +326,7 @@ def test_errors(change, told):
 def test_objects_other_than_fitted_classifiers_are_refused():
     with pytest.raises(TypeError, match="estimator must be a fitted classifier of this package; got 'a'"):
         audited_class_prior("a", X7, S, audit_of([0, 1]))
-    with pytest.raises(TypeError, match="estimator must be a classifier with predict_proba; StandardScaler has none"):
+    with pytest.raises(TypeError, match="estimator must have predict_proba, but StandardScaler does not"):
         audited_class_prior(StandardScaler().fit(X7), X7, S, audit_of([0, 1]))
     with pytest.raises(ValueError, match=r"s has 6 rows, but X has 7\. Pass one row of labels for each row of X"):
         audited_class_prior(NaiveClassifier().fit(X7, S), X7, S[1:], audit_of([0, 1])[:6])

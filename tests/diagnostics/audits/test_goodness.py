@@ -234,7 +234,7 @@ def test_errors(options, told):
 
 def test_other_rows_and_weights_are_refused():
     X, _, s = drawn(n=300)
-    told = "the rows that the model was fitted on, without sample_weight. There are 300 rows, but the sum of weights"
+    told = "the fit must not have used sample_weight. X has 300 rows, but the sum of weights"
     for model in (
         SAREMClassifier(propensity_attributes=[1]).fit(X[:200], s[:200]),
         SAREMClassifier(propensity_attributes=[1]).fit(X, s, sample_weight=np.full(300, 2.0)),

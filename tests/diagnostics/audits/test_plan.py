@@ -16,7 +16,7 @@ from scarless.diagnostics.audits.plan import AuditDesign, ModelWidths
 from scarless.numerics.objectives import Curvature
 
 mpl.use("Agg")
-NEYMAN = "this design prefers rows of which the model is uncertain. Intervals are then shorter if the model is right"
+NEYMAN = "this design prefers rows about which the model is uncertain. Intervals are then shorter if the model is right"
 
 
 def drawn(seed=0, n=1500, n_looks=1, rate=0.0):
@@ -182,7 +182,7 @@ def test_the_two_stage_design_warns_and_works_with_the_difference_estimator(fitt
     with pytest.warns(UserWarning, match=NEYMAN):
         plan = plan_audit(model, X, s, 300, design="two-stage", pilot=audit, random_state=0)
     assert "design='random' is safe" in str(plan)
-    assert "rows, preferably rows of which the model is uncertain" in str(plan)
+    assert "rows, preferably rows about which the model is uncertain" in str(plan)
     checked = audit.copy()
     checked[plan.rows] = y[plan.rows]
     found = audited_class_prior(model, X, s, checked, plan.probability)
@@ -263,7 +263,7 @@ def test_the_printed_text(fitted):
 def test_plans_of_swappable_models_advise_a_pilot():
     X, y, s = drawn()
     model = SAREMClassifier(propensity_attributes="all").fit(X, s)
-    assert "Audit a pilot of 50 random rows first, fit with audit=" in str(plan_audit(model, X, s, 50))
+    assert "Audit a pilot of 50 random rows first, fit the model with audit=" in str(plan_audit(model, X, s, 50))
     audit = with_audits(y)
     model = SAREMClassifier(propensity_attributes="all").fit(X, s, audit=audit)
     assert "pilot of 50" not in str(plan_audit(model, X, s, 50, pilot=audit))
@@ -312,8 +312,11 @@ def test_the_plot(fitted):
         ({"design": "optimal"}, "design must be one of 'random', 'neyman', 'two-stage'; got 'optimal'"),
         ({"level": 0}, "level must lie strictly between 0 and 1"),
         ({"random_state": "a"}, "random_state must be None"),
-        ({"pilot": None}, "pilot has no audits, but the model was fitted with 60. Pass these audits as pilot="),
-        ({"pilot": np.r_[1.0, np.full(1499, np.nan)]}, "pilot has 1 audits, but the model was fitted with 60"),
+        (
+            {"pilot": None},
+            "pilot has no audits, but the model was fitted with 60. Pass the audits of the fit as pilot=",
+        ),
+        ({"pilot": np.r_[1.0, np.full(1499, np.nan)]}, "pilot has 1 audit, but the model was fitted with 60"),
     ],
 )
 def test_errors(fitted, options, told):

@@ -177,7 +177,7 @@ def test_it_prints_a_sentence_for_each_number():
     X, _, s = made()
     found = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[10, 5000])
     first, second = str(found).splitlines()
-    assert found.sentence(0, listed=True).startswith("Of these 10 rows, expect ")
+    assert found.sentence(0, listed=True).startswith("Of the 10 rows listed below, expect ")
     one = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=1)
     assert str(one).startswith("Of the 1 row that ranks highest, expect ")
     assert first.startswith("Of the 10 rows that rank highest, expect ")

@@ -433,9 +433,9 @@ def test_wrong_options_are_refused(options, message):
 
 
 def test_wrong_rows_are_refused():
-    with pytest.raises(ValueError, match=r"y_pred has no rows\. Calibration needs at least one row"):
+    with pytest.raises(ValueError, match=r"y_pred has no rows\. Pass at least one prediction"):
         label_calibration([], [], propensity=[])
-    with pytest.raises(ValueError, match=r"y_pred must hold probabilities in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"y_pred must contain probabilities in \[0, 1\]"):
         label_calibration([1, 0, 1, 0], 2 * F, propensity=E)
     with pytest.raises(ValueError, match="s has 2 values for 4 rows"):
         class_calibration([1, 0], F, propensity=E)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from scarless import SAREMClassifier, SCARClassifier
-from scarless.diagnostics.fit.examination import compare_audits
+from scarless import SAREMClassifier, SCARClassifier, TableClassifier
+from scarless.diagnostics.fit.examination import Examination, compare_audits
 from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject, is_uninformative
 
 
@@ -92,3 +92,15 @@ def test_audits_are_compared_with_posteriors_without_audits():
     assert found.expected == pytest.approx(q.sum())
     assert found.surplus == pytest.approx((audit[new].sum() - q.sum()) / np.sqrt((q * (1 - q)).sum()))
     assert sum(group[2] for group in found.groups) == new.sum()
+
+
+def test_the_test_of_scar_does_not_warn_about_the_last_category_of_an_encoded_column(recwarn):
+    X, S, _ = make_rows()
+    X["insurance"] = np.random.default_rng(1).choice(["full", "basic", "none"], len(X))
+    s = S[:, 0].astype(int)
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["insurance", "z"])).fit(X, s)
+    subject = Subject.of(model, X, s)
+    assert len(subject.labelling_columns) == 4
+    found, _ = Examination.of(subject, np.random.default_rng(0)).scar()
+    assert found.degrees_of_freedom == 3
+    assert not [each for each in recwarn if "leaves out" in str(each.message)]

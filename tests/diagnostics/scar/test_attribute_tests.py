@@ -119,7 +119,7 @@ def test_names_appear_in_the_table_and_the_summary(frame):
 def test_an_attribute_that_cannot_be_tested_is_last_and_has_no_numbers():
     X, s = make_rows(1500)
     wide = np.column_stack([X, X[:, 2] + X[:, 3]])
-    left_out = "labelling_attributes leaves out x5. The effect of a column that is constant, or a linear combination"
+    left_out = "labelling_attributes leaves out x5. This column is constant, or a linear combination"
     with pytest.warns(UserWarning, match=left_out):
         result = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
     assert result.attributes[-1] == "x5"

@@ -63,6 +63,7 @@ def test_missing_values_are_filled_and_constant_columns_are_refused():
     gaps = TABLE.assign(age=TABLE["age"].where(RNG.random(N) > 0.05))
     assert scar_test(gaps, SAR, **OPTIONS).p_value < 0.05
     with pytest.raises(
-        ValueError, match=r"propensity_attributes: 'empty' cannot be used, because a constant or empty column has no"
+        ValueError,
+        match=r"propensity_attributes: 'empty' is constant or empty, so no effect can be estimated. Remove this",
     ):
         scar_test(TABLE, SAR, propensity_attributes=["empty"], **QUICK)

@@ -202,7 +202,7 @@ class TestEdges:
     def test_constant_and_dependent_attributes_are_left_out_with_a_warning(self):
         X, s = make_rows(500)
         wide = np.column_stack([X, np.ones(500), X[:, 2] - X[:, 3]])
-        left_out = "leaves out x4 and x5. The effect of a column that is constant, or a linear combination"
+        left_out = "leaves out x4 and x5. Each of these columns is constant, or a linear combination"
         with pytest.warns(UserWarning, match=left_out):
             found = run(wide, s, propensity_attributes=[2, 3, 4, 5], estimator="logistic")
         assert found.attributes == ("x2", "x3")
@@ -252,15 +252,19 @@ class TestEdges:
         X, s = make_rows(200)
         few = np.flatnonzero(s)[19:]
         s[few] = 0
-        with pytest.raises(ValueError, match="at least 20 labelled and 20 unlabelled rows; there are 19 and 181"):
+        with pytest.raises(
+            ValueError, match="at least 20 labelled and 20 unlabelled rows; there are 19 labelled and 181"
+        ):
             run(X, s)
         X, s = make_rows(100)
         wide = np.column_stack([X, np.random.default_rng(9).normal(size=(100, 4))])
-        with pytest.warns(UserWarning, match="5 attributes with 2. labelled rows, fewer than 10 for each attribute"):
+        with pytest.warns(
+            UserWarning, match="5 attributes with 2. labelled rows, which is fewer than 10 for each attr"
+        ):
             run(wide, s, propensity_attributes=slice(3, 8), estimator="logistic")
 
     def test_no_column_left_for_the_class(self):
-        with pytest.raises(ValueError, match="all columns are propensity attributes, so no column is left for"):
+        with pytest.raises(ValueError, match="the labelling may depend on every column, so no column is left for"):
             run(*make_rows(200), propensity_attributes=slice(None))
 
     def test_no_attributes_named(self):
@@ -282,7 +286,10 @@ class TestEdges:
             ),
             ({"estimator": Perceptron()}, "Perceptron has no predict_proba, which scar_test needs"),
             ({"propensity_attributes": ["age"]}, "X has no column names"),
-            ({"propensity_attributes": [9]}, "propensity_attributes names column 9, but X has 4 columns"),
+            (
+                {"propensity_attributes": [9]},
+                "selects column 9, but columns of X are numbered 0 to 3",
+            ),
             ({"random_state": "x"}, "random_state must be None"),
         ],
     )

@@ -126,7 +126,11 @@ def test_thresholds_are_quantiles_of_the_copies():
         (np.full(N, -1.0), "logistic", "sample_weight must be finite and at least 0"),
         (np.ones(N - 1), "logistic", "sample_weight"),
         (1.0 - S, "logistic", "sample_weight is 0 for every labelled row"),
-        (np.full(N, 0.01), "logistic", "needs at least 20 labelled and 20 unlabelled rows; there are 1 and 4"),
+        (
+            np.full(N, 0.01),
+            "logistic",
+            "needs at least 20 labelled and 20 unlabelled rows; there are 1 labelled and 4 unl",
+        ),
         (W, KNeighborsClassifier(), "estimator=KNeighborsClassifier does not accept weights in fit"),
     ],
 )

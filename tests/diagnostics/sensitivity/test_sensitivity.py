@@ -293,7 +293,7 @@ def test_a_series_in_another_order_is_refused(index):
     assert asked.at(1).precision(decisions[::-1].to_numpy()) != asked.at(1).precision(D)
     assert asked.at(1).precision(pd.Series(D, index=names + names[0])) == asked.at(1).precision(D)  # other names
     first, last = names[0], names[-1]
-    told = rf"same names in another order \(first difference: position 0 is {first!r} in X and {last!r} in "
+    told = rf"row names of X in another order \(first difference: position 0 is {first!r} in X and {last!r} in "
     for ask in (
         lambda: asked.at(1).precision(decisions[::-1]),
         lambda: asked.curve("roc_auc", scores=e[::-1]),
@@ -486,7 +486,7 @@ def test_the_plot_shows_bounds_conclusion_and_factor():
     ("options", "title"),
     [
         ({}, "Class prior if the propensity is wrong"),
-        ({"at_least": 0.999}, "Class prior is at least 0.999: does not hold for the fitted propensity"),
+        ({"at_least": 0.999}, "Not true for the fitted propensity: class prior is at least 0.999"),
         ({"at_most": 1.0}, "Class prior is at most 1 for every Γ"),
     ],
 )
@@ -590,7 +590,7 @@ def test_propensities_that_cannot_explain_the_labels():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"label_probability": [1.2]}, "label_probability must hold probabilities"),
+        ({"label_probability": [1.2]}, "label_probability must contain probabilities"),
         ({"label_probability": []}, "label_probability has no rows"),
         ({"propensity": [0.0, 0.5]}, "propensity must lie in"),
         ({"propensity": [0.5]}, "propensity has 1 values for 2 rows"),
@@ -641,7 +641,7 @@ def test_bad_lists_of_factors(gammas):
         ),
         ({"quantity": "recall", "decisions": np.full(400, 3)}, "decisions must be binary"),
         ({"quantity": "recall", "decisions": [1]}, "decisions has 1 values for 400 rows"),
-        ({"quantity": "roc_auc", "scores": np.full(400, np.nan)}, "scores must not contain NaN; 400 of 400 rows"),
+        ({"quantity": "roc_auc", "scores": np.full(400, np.nan)}, "scores must not contain NaN; 400 of 400 values"),
         ({"quantity": "roc_auc", "scores": MODEL.predict_proba(X)}, "scores must have one value per row"),
     ],
 )
@@ -654,12 +654,12 @@ def test_bad_conclusions():
     for wrong in ({}, {"at_least": 0.1, "at_most": 0.2}):
         with pytest.raises(
             ValueError,
-            match=r"at_least or at_most must be passed, .*; got (neither|both)\. Pass one",
+            match=r"Exactly one of at_least and at_most must be passed, .*; got (neither|both)\.",
         ):
             OF_MODEL.tipping_point("class_prior", **wrong)
     with pytest.raises(ValueError, match="at_most must be a finite number; got nan"):
         OF_MODEL.tipping_point("class_prior", at_most=np.nan)
-    with pytest.raises(ValueError, match="rtol must lie between"):
+    with pytest.raises(ValueError, match="rtol must be at least 1e-12 and below 1"):
         OF_MODEL.tipping_point("class_prior", at_most=1, rtol=0)
 
 
@@ -690,7 +690,7 @@ def test_bad_limits():
         ValueError, match=r"lower must not exceed upper; it does in 400 of 400 rows \(first: row 0, 0.9 > 0.8"
     ):
         OF_MODEL.within(0.9, 0.8)
-    with pytest.raises(ValueError, match="lower must hold probabilities"):
+    with pytest.raises(ValueError, match="lower must contain probabilities"):
         OF_MODEL.within(-0.1)
     with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1"):
         OF_MODEL.decision_gammas(1.0)
@@ -714,9 +714,7 @@ def test_models_without_a_propensity_are_refused():
         Sensitivity.from_estimator(naive, X)
     pipeline = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[2])).fit(X, S)
     search = GridSearchCV(MODEL, {"C": [1.0]}, cv=2).fit(X, S)
-    with pytest.raises(
-        TypeError, match=r"A fitted classifier is needed; got a GridSearchCV\. Pass its best_estimator_"
-    ):
+    with pytest.raises(TypeError, match=r"A search is not accepted; got a GridSearchCV\. Pass its best_estimator_"):
         Sensitivity.from_estimator(search, X)
     table = TableClassifier(pipeline[-1], preparation=StandardScaler()).fit(X, S)
     for found in (Sensitivity.from_estimator(pipeline, X), Sensitivity.from_estimator(table, X)):
@@ -762,7 +760,7 @@ def test_row_names_that_are_no_sequence(names):
 
 @pytest.mark.parametrize("rtol", ["a", None, np.nan, 0, 10**400])
 def test_invalid_tolerances_are_refused(rtol):
-    with pytest.raises(ValueError, match="rtol must lie between 1e-12 and 1; got "):
+    with pytest.raises(ValueError, match="rtol must be at least 1e-12 and below 1; got "):
         OF_MODEL.tipping_point("class_prior", at_least=0.2, rtol=rtol)
     with pytest.raises(ValueError, match="at_least must be a finite number; got "):
         OF_MODEL.tipping_point("class_prior", at_least=10**400)
@@ -782,7 +780,7 @@ def test_names_decisions_and_ranks_of_odd_types_are_refused():
         Sensitivity(P, e, row_names=np.ones((3, 1, 1)))
     bounds = Sensitivity(P, e).at(1.5)
     with pytest.raises(
-        ValueError, match="decisions must hold one value per row, but NumPy cannot convert it to an array"
+        ValueError, match="decisions must contain one value per row, but NumPy cannot convert it to an array"
     ):
         bounds.accuracy([[1], [0, 1], 1])
     with pytest.raises(TypeError, match="rows must be a list of names or positions of rows; got "):
@@ -796,5 +794,5 @@ def test_a_factor_that_is_not_a_number_is_refused(gamma):
 
 
 def test_names_in_files_are_refused():
-    with pytest.raises(TypeError, match="row_names is a LazyFrame, a query that was not run yet"):
+    with pytest.raises(TypeError, match="row_names is a LazyFrame, a query that has not been run yet"):
         Sensitivity([0.1, 0.2], 0.5, row_names=pl.LazyFrame({"name": ["a", "b"]}))

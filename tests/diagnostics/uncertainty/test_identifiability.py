@@ -122,7 +122,10 @@ def test_two_constant_models_are_not_identified():
     (worst,) = report.directions
     assert worst.information < 1e-6
     assert worst.class_prior_error > 1
-    assert "The intercepts of both models: a larger class prior with a lower label frequency fits as well" in str(worst)
+    assert (
+        "A larger class prior with a lower label frequency fits as well after adjusting the intercepts of both models"
+        in str(worst)
+    )
     assert "only the penalty determines the class prior" in str(worst)
     assert "The data do not identify the class prior" in text_of(report)
 
@@ -213,14 +216,17 @@ def direction(*parts, information=0.001, error=0.2):
         ),
         (
             [("classifier", "intercept", True), ("propensity model", "intercept", True), ("classifier", "age")],
-            "a larger class prior with a lower label frequency fits almost as well, with age of the classifier",
+            "A larger class prior with a lower label frequency fits almost as well after adjusting the intercepts of "
+            "both models and age of the classifier",
         ),
         ([("classifier", "age")], "The data have little information on age of the classifier"),
     ],
 )
 def test_sentences_name_the_parameters(parts, words):
     assert words in direction(*parts)
-    assert "one standard error along this direction changes the class prior by 0.2" in direction(*parts)
+    assert "changing these coefficients together by one standard error changes the class prior by 0.2" in direction(
+        *parts
+    )
 
 
 def test_long_lists_of_names_are_shortened():

@@ -356,7 +356,7 @@ def test_weights_of_looks_equal_copies_and_audits_must_be_those_of_the_fit(looke
     other = profile_class_prior(repeated, X[twice], labels[twice], audit=audit[twice])
     np.testing.assert_allclose(one.interval, other.interval, atol=1e-4)
     with pytest.raises(
-        ValueError, match=r"audit has 0 audited rows, but the model was fitted with \d+\. Pass the audits"
+        ValueError, match=r"audit has 0 audited rows, but the model was fitted with \d+ audited rows\. Pass the audits"
     ):
         profile_class_prior(weighted, X, labels, sample_weight=np.full(900, 2.0))
     plain = SAREMClassifier(propensity_attributes=[2]).fit(X, labels[:, 0])

@@ -131,7 +131,7 @@ def test_q1_without_the_methods_cannot_be_answered(make):
         (lambda d, s, k: 0.004, "Yes", "agrees with the paper"),
         (lambda d, s, k: 0.03 if d == "adult" else 0.004, "Mostly", "in most cases but not in all"),
         (lambda d, s, k: 0.02, "In part", "for some cases only"),
-        (lambda d, s, k: 0.08, "No", "does not confirm it"),
+        (lambda d, s, k: 0.08, "No", "does not confirm the finding"),
     ],
 )
 def test_q2_verdicts(make, error, verdict, claim):
@@ -208,7 +208,7 @@ def test_q3_numbers_by_hand(make):
 def test_q3_needs_two_numbers_of_attributes(make):
     answer = does_the_number_matter(of(make(n_propensity_attributes=(4,))))
     assert answer.verdict == "Cannot be answered"
-    assert "all runs have 4 of them" in words(answer)
+    assert "all runs have the same number, 4" in words(answer)
 
 
 def test_q3_needs_results_of_both(make):

@@ -38,8 +38,8 @@ def test_the_sentence_has_these_numbers(small, monkeypatch):
     labelled = int(s.sum())
     told = model_report(model, X, s, n_ranked=0).answer.sentence
     assert told == (
-        f"{labelled} of 700 rows have a label; we estimate 289 positives (35 to 46% of rows); about "
-        f"{289 - labelled} have no label."
+        f"{labelled} of 700 rows have a label. We estimate that about 289 rows (41%; 95% interval 35 to 46%) are "
+        f"positive, so about {289 - labelled} positives have no label."
     )
 
 
@@ -73,7 +73,7 @@ def test_a_weight_of_two_equals_two_copies_of_the_row(small):
 def test_a_model_without_an_interval_states_the_reason(reported):
     answer = reported("SCARClassifier, known").answer
     assert answer.share.low is None
-    assert "without a confidence interval" in answer.sentence
+    assert "no confidence interval" in answer.sentence
     assert "No interval: This model has no standard errors" in answer.notes[0]
 
 
@@ -81,7 +81,7 @@ def test_the_naive_model_does_not_estimate_missing_positives(reported):
     answer = reported("NaiveClassifier").answer
     assert answer.share.value is answer.positives.value is answer.missing.value is None
     assert answer.sentence.endswith(
-        "this model treats all other rows as negative, so it cannot estimate how many positives have no label."
+        "This model treats all other rows as negative, so it cannot estimate how many positives have no label."
     )
     assert answer.cautions[0].startswith("This model treats every row without a label as negative.")
 
@@ -102,7 +102,7 @@ def test_few_labels(small):
         model = SAREMClassifier(propensity_attributes=["z"], classification_attributes=["a", "b"]).fit(X, few)
     told = cautions(model, X, few)
     assert told.startswith("Only 12 rows have a label. Rely on the order of the rows, not on the number")
-    assert "name the columns that drive the labelling, or check about 30 rows" in told
+    assert "or audit about 30 rows without a label (--audit)" in told
 
 
 def test_a_stack_without_propensity_attributes_states_its_assumption(small):
@@ -110,7 +110,7 @@ def test_a_stack_without_propensity_attributes_states_its_assumption(small):
     model = SARStackingClassifier([("logistic", None)], find_attributes=False, cv=2, random_state=0).fit(X, s)
     told = cautions(model, X, s)
     assert (
-        "No columns are named that drive the labelling. The estimate assumes that rows with a higher probability"
+        "No columns were named that drive the labelling (--propensity). The estimate assumes that rows with a higher "
         in told
     )
     assert "all positives are equally likely to be labelled" not in told
@@ -119,8 +119,8 @@ def test_a_stack_without_propensity_attributes_states_its_assumption(small):
 def test_a_wide_interval(small, monkeypatch):
     model, X, s = small
     monkeypatch.setattr(SAREMClassifier, "class_prior_interval", lambda self, level: Interval(0.2, 0.98))
-    assert "The data hardly determine the number of positives: every share from" in cautions(model, X, s)
-    assert "to 98% of rows fits the labels" in cautions(model, X, s)
+    assert "The data hardly determine the number of positives: all shares of positives from" in cautions(model, X, s)
+    assert "to 98% are compatible with the labels" in cautions(model, X, s)
 
 
 def test_no_convergence(small):
@@ -143,7 +143,7 @@ def test_one_propensity_for_all(reported):
 def test_models_that_could_be_swapped(reported, fitted, patients):
     other = fitted("swappable").predict_propensity(patients[0]).mean()
     told = " ".join(reported("swappable").answer.cautions)
-    assert f"could be swapped: the labels would fit as well with {other:.0%} positives" in told
+    assert f"may be swapped. Swapped, they fit the labels equally well, with {other:.0%} positives" in told
 
 
 def test_nearly_all_positive(small):
@@ -195,7 +195,7 @@ def test_cautions_come_before_the_number_on_the_page(reported):
 def test_every_row_labelled(small):
     model, X, s = small
     report = model_report(model, X, np.ones_like(s))
-    assert "Every row has a label: there is nothing left to estimate." in report.answer.cautions
+    assert "Every row has a label, so there are no rows without a label to rank." in report.answer.cautions
     assert report.ranked.rows == ()
     assert report.to_html()
 
@@ -208,7 +208,9 @@ def test_an_overconfident_model(small):
     f = sure.predict_proba(X)[:, 1]
     n = np.count_nonzero((f > 0.999) & (s == 0))
     assert n > 100
-    assert f"The model is certain that {n} rows without a label are positive." in cautions(sure, X, s)
+    assert f"The model gives {n} rows without a label a probability of more than 99.9% of being positive." in cautions(
+        sure, X, s
+    )
 
 
 def test_no_interval_is_shown_if_every_positive_is_labelled(small, monkeypatch):
@@ -218,7 +220,7 @@ def test_no_interval_is_shown_if_every_positive_is_labelled(small, monkeypatch):
     ends = Interval(float(s.mean()) - 1e-4, float(s.mean()) + 1e-4)
     monkeypatch.setattr(SCARClassifier, "class_prior_interval", lambda self, level: ends)
     report = model_report(model, X, s, n_ranked=0)
-    assert report.answer.sentence == f"{s.sum()} of 700 rows have a label; {NO_ESTIMATE}."
+    assert report.answer.sentence == f"{s.sum()} of 700 rows have a label. T{NO_ESTIMATE[1:]}."
     assert report.answer.share.value is report.answer.missing.value is report.answer.label_frequency.value is None
     settled = next(check for check in report.checks if check.key == "identifiability")
     assert "a wide range" not in settled.verdict
@@ -227,13 +229,11 @@ def test_no_interval_is_shown_if_every_positive_is_labelled(small, monkeypatch):
 def test_the_notes_report_the_measured_coverage(small):
     model, X, s = small
     told = " ".join(model_report(model, X, s, n_ranked=0).answer.notes)
-    assert (
-        "the true share of positives in 64 to 77% of cases. This interval assumes that the class model is linear"
-        in told
-    )
+    assert "such intervals contained the true share in only 64 to 77% of the tests, so the interval is " in told
     search = SAREMClassifierCV(propensity_attributes=model.propensity_attributes, Cs=[1.0], random_state=0).fit(X, s)
-    assert "such intervals contained the true share of positives in 83% of cases." in " ".join(
-        model_report(search, X, s, n_ranked=0).answer.notes
+    assert (
+        "such intervals contained the true share in only 83% of the tests, so the interval is probably somewhat "
+        in " ".join(model_report(search, X, s, n_ranked=0).answer.notes)
     )
     assert "contained the true share" not in " ".join(model_report(model, X, s, level=0.9, n_ranked=0).answer.notes)
 

@@ -53,8 +53,8 @@ def test_effects_are_sorted_by_strength_and_have_only_columns_of_the_model(small
     strengths = [abs(np.log(each.per_sd.value)) for each in of_class.effects]
     assert strengths == sorted(strengths, reverse=True)
     assert set(by_label(of_class)) == {"a", "b"}
-    assert of_class.verdict.startswith("The class depends most on a")
-    assert labelling.verdict == "Whether a positive is labelled depends most on z."
+    assert of_class.verdict.startswith("Whether a row is positive depends most on a")
+    assert labelling.verdict == "Whether a positive gets a label depends most on z."
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_a_model_without_coefficients_shows_mean_changes(small):
 
 
 def test_verdicts_on_the_labelling_state_its_assumption(reported):
-    assert reported("SCARClassifier").effects[1].verdict.startswith("Nothing: this model assumes")
+    assert reported("SCARClassifier").effects[1].verdict.startswith("No column: this model assumes")
     assert reported("NaiveClassifier").effects[1].verdict.startswith("This model has no labelling")
     assert (
         reported("PropensityWeightedClassifier")
@@ -158,12 +158,15 @@ def test_columns_are_tested_jointly_first(seed):
     of_class, labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects
     assert all(each.per_sd.low < 1 < each.per_sd.high for each in of_class.effects)
     assert of_class.verdict.startswith(
-        "The class depends on the columns (all columns together: p < 0.001), but it is not clear on which columns."
+        "Whether a row is positive depends on the columns (all columns together: p < 0.001), but it is not clear on "
+        "which columns."
     )
-    assert labelling.verdict == "Whether a positive is labelled depends most on z."
+    assert labelling.verdict == "Whether a positive gets a label depends most on z."
     X, s = shared_out(seed, 0.0)
     of_class, labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects
-    assert of_class.verdict.startswith("The class does not detectably depend on any column (all columns together: p = ")
+    assert of_class.verdict.startswith(
+        "Whether a row is positive does not detectably depend on any column (all columns together: p = "
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 3, 8])
@@ -173,7 +176,7 @@ def test_single_significant_columns_of_noise_may_be_due_to_chance(seed):
     s = (rng.random(1500) < 0.3).astype(int)
     of_class = model_report(SCARClassifier().fit(X, s), X, s, n_ranked=0).effects[0]
     assert any(each.per_sd.low > 1 or each.per_sd.high < 1 for each in of_class.effects)
-    assert "but with so many columns this may be due to chance (all columns together: p = 0." in of_class.verdict
+    assert "but with so many columns, this may be due to chance (all columns together: p = 0." in of_class.verdict
 
 
 @pytest.mark.filterwarnings("ignore:SCARClassifier finds that all positives")
@@ -182,7 +185,7 @@ def test_one_column_among_many_is_found():
     X = pd.DataFrame(rng.normal(size=(1500, 30)), columns=[f"x{j}" for j in range(30)])
     s = (rng.random(1500) < 0.6 / (1 + np.exp(-0.45 * X["x3"]))).astype(int).to_numpy()
     of_class = model_report(SCARClassifier().fit(X, s), X, s, n_ranked=0).effects[0]
-    assert of_class.verdict.startswith("The class depends most on x3")
+    assert of_class.verdict.startswith("Whether a row is positive depends most on x3")
 
 
 def one_driver(seed, slope):
@@ -201,7 +204,7 @@ def test_an_effect_on_the_class_is_not_mistaken_for_an_effect_on_the_labelling(s
     labelling = model_report(pair.fit(X, s), X, s, n_ranked=0).effects[1]
     (only,) = labelling.effects
     assert only.per_sd.low < 1 < only.per_sd.high
-    assert labelling.verdict.startswith("Whether a positive is labelled does not detectably depend on any column")
+    assert labelling.verdict.startswith("Whether a positive gets a label does not detectably depend on any column")
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -215,7 +218,7 @@ def test_survey_weights_do_not_change_p_values(seed):
         report = model_report(pair, X, s, sample_weight=weight, n_ranked=0)
         plain = model_report(SAREMClassifier(propensity_attributes=["a"]).fit(X, s), X, s, n_ranked=0)
     assert report.effects[1].verdict.startswith(
-        "Whether a positive is labelled does not detectably depend on any column"
+        "Whether a positive gets a label does not detectably depend on any column"
     )
     checks = [{check.key: check.status for check in each.checks} for each in (report, plain)]
     assert checks[0]["calibration"] == checks[1]["calibration"]
@@ -226,7 +229,7 @@ def test_survey_weights_do_not_change_p_values(seed):
 def test_an_effect_on_the_labelling_is_found_if_the_class_model_has_the_column_too(seed):
     X, s = one_driver(seed, 1.2)
     labelling = model_report(SAREMClassifier(propensity_attributes=["z"]).fit(X, s), X, s, n_ranked=0).effects[1]
-    assert labelling.verdict == "Whether a positive is labelled depends most on z."
+    assert labelling.verdict == "Whether a positive gets a label depends most on z."
 
 
 def test_verdict_on_one_column_of_unclear_strength():
@@ -239,5 +242,5 @@ def test_verdict_on_one_column_of_unclear_strength():
 def test_models_that_may_be_swapped_have_the_same_verdict(small):
     _, X, s = small
     report = model_report(SAREMClassifier(propensity_attributes="all").fit(X, s), X, s, n_ranked=0)
-    told = "The labels depend on the columns (p < 0.001), but they do not show whether the columns affect the class or "
+    told = "The labels depend on the columns (p < 0.001), but the labels do not show whether the columns affect the "
     assert all(part.verdict.startswith(told) for part in report.effects)

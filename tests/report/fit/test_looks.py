@@ -91,7 +91,7 @@ def test_further_information_is_shown(report, rows, model):
     assert given["Audits"] == (
         f"150 rows audited, {int(np.nansum(audit))} of them positive; {without} of the audited rows have no label"
     )
-    assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 possible looks took place")
+    assert given["Looks"].endswith(f"{np.isfinite(S).sum():,} of 4,500 took place")
     assert given["Negatives that get a label"] == "none, by assumption"
     low, high = model.class_prior_interval()
     assert given["Share of positives"] == f"{model.class_prior_:.0%} ({100 * low:.0f} to {100 * high:.0f}%)"
@@ -142,9 +142,9 @@ def test_looks_are_counted_and_the_curve_is_the_detection_curve_of_the_model(rep
 def test_checks_for_one_label_per_row_state_why_they_are_not_available(report):
     told = {check.key: check for check in report.checks}
     for key, words in (
-        ("scar", "several looks, or false positives, would look like an effect of a column"),
-        ("profile", "The profile is for one label for each row"),
-        ("sensitivity", "The bounds are for one label for each row"),
+        ("scar", "visit attributes, because these would look like an effect of a column"),
+        ("profile", "This check is for one label for each row"),
+        ("sensitivity", "This check is for one label for each row"),
     ):
         assert told[key].status == "none"
         assert words in told[key].details[0]
@@ -217,13 +217,13 @@ def test_false_positives_are_not_counted_in_the_answer():
     assert found.answer.missing.value == pytest.approx(found.answer.positives.value - q[labelled].sum())
     assert found.answer.share.low < y.mean() < found.answer.share.high
     assert found.answer.wrong == pytest.approx((1.0 - q[labelled]).sum())
-    assert " of them by mistake; we estimate " in found.answer.sentence
+    assert " of them by mistake. We estimate that about " in found.answer.sentence
     bar = answer_bar(found.answer)
     ends = [part.start + part.length for part in bar.parts]
     assert ends[1] == pytest.approx(100.0 * found.answer.share.value / bar.end, abs=0.01)
     assert bar.parts[0].length == pytest.approx(100.0 * q[labelled].sum() / len(S) / bar.end, abs=0.01)
     given = {fact.name: fact.value for fact in found.given}
-    assert given["Negatives that get a label"].endswith(", estimated")
+    assert given["Negatives that get a label"].endswith("(estimated)")
     assert find(found.checks, "calibration").status == "good"
 
 
@@ -257,7 +257,7 @@ def test_checks_of_one_label_with_audits(rows):
 
 def test_the_page_and_the_data_have_the_further_information(report):
     page, data = report.to_html(), json.loads(report.to_json())
-    assert "Further information that the fit used, and estimates" in page
+    assert "Audits, looks and known values, and the estimates from them" in page
     assert "Do the audits agree with the model?" in page
     assert "Share of positives with a label, by the number of looks" in page
     assert [fact["name"] for fact in data["given"]] == [fact.name for fact in report.given]
@@ -268,7 +268,10 @@ def test_invalid_arguments_are_refused(rows, model):
     plain = TableClassifier(SAREMClassifier(propensity_attributes=["visits"])).fit(table, np.nan_to_num(S[:, 0]))
     with pytest.raises(ValueError, match="audit was passed, but this SAREMClassifier was fitted without audits"):
         model_report(plain, table, np.nan_to_num(S[:, 0]), audit=audit)
-    with pytest.raises(ValueError, match=r"one column for each look, \(1500, 3\); got the shape \(1500, 1\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"s must have the shape \(1500, 3\): .* one column for each look of the fit; got the shape \(1500, 1\)",
+    ):
         model_report(model, table, np.nan_to_num(S[:, 0]))
     with pytest.raises(ValueError, match="propensity was passed, but SAREMClassifier predicts its own"):
         model_report(model, table, S, propensity=np.full(len(S), 0.5))

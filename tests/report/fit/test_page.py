@@ -146,7 +146,10 @@ def test_a_surrogate_can_be_written(small, tmp_path):
 
 def test_numbers_are_rounded(reported):
     page = reported("SAREMClassifier").to_html()
-    assert re.search(r"of 900 rows have a label; we estimate \d+ positives \(\d+ to \d+% of rows\)", page)
+    assert re.search(
+        r"of 900 rows have a label\. We estimate that about \d+ rows \(\d+%; 95% interval \d+ to \d+%\) are positive",
+        page,
+    )
     text = " ".join(outline(page).text)
     assert not re.search(r"\d\.\d{6,}", text.replace(">1,000,000", ""))
 
@@ -154,7 +157,7 @@ def test_numbers_are_rounded(reported):
 def test_long_lists_are_collapsed(reported, small):
     page = reported("SAREMClassifier").to_html()
     assert "The first 20 of" in page
-    assert "The next 10" in page
+    assert "Show the next 10" in page
 
 
 # --- drawings

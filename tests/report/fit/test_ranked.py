@@ -90,16 +90,16 @@ def test_reasons_of_a_model_without_coefficients(reported, fitted, patients):
             other = this.assign(**{name: prepared[name].mean() for name in columns})
             before, after = (logit(model.estimator_.predict_proba(each)[0, 1]) for each in (this, other))
             assert reason.contribution == pytest.approx(before - after, abs=1e-6)
-    assert "set to its mean" in report.ranked.notes[-1]
+    assert "replaced by the mean of the column" in report.ranked.notes[-1]
     assert any(row.reasons for row in report.ranked.rows)
 
 
 def test_reasons_are_not_computed_for_too_many_columns(fitted, patients, monkeypatch):
     monkeypatch.setattr(module, "MAX_PREDICTED_CELLS", 10)
     report = model_report(fitted("boosted"), *patients, n_ranked=3)
-    assert "without coefficients and with 4 columns" in report.ranked.notes[-1]
+    assert "the model has no coefficients and 4 columns" in report.ranked.notes[-1]
     assert all(row.reasons == () for row in report.ranked.rows)
-    assert report.effects[0].verdict.endswith("too many columns to vary one by one.")
+    assert report.effects[0].verdict.endswith("too many columns to compute the effect of each.")
 
 
 def test_names_of_rows(small):
@@ -187,4 +187,4 @@ def test_how_many_of_the_ranked_rows_are_positive():
     model.label_frequency_ = 1.0
     told = model_report(model, X, s, n_ranked=40).ranked
     assert told.positives is None
-    assert told.expected == "This fit cannot estimate how many of these 40 rows are positive."
+    assert told.expected == "This fit cannot estimate how many of the 40 rows listed below are positive."

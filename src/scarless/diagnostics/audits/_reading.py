@@ -80,7 +80,9 @@ def _posterior(model: Any, X: Any, s: Any, labelled: NDArray[np.bool_], coding: 
     if hasattr(model, "predict_posterior") and not isinstance(model, PropensityWeightedClassifier):
         return np.asarray(model.predict_posterior(X, s), dtype=np.float64)
     if not hasattr(model, "predict_proba"):
-        raise TypeError(f"estimator must be a classifier with predict_proba; {type(model).__name__} has none.")
+        raise TypeError(
+            f"estimator must have predict_proba, but {type(model).__name__} does not. Pass a fitted classifier."
+        )
     # Without a propensity there is no posterior: use the class probability, and 1 for labelled rows.
     f = np.asarray(model.predict_proba(X), dtype=np.float64)[:, coding.positive]
     return np.where(labelled, 1.0, f) if f.size == labelled.size else f

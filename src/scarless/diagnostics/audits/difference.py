@@ -68,7 +68,7 @@ class AuditedClassPrior:
         kind = " unlabelled" if self.labels_are_certain else ""
         lines = [
             f"Class prior {self.value:.3f}, {100 * self.level:.4g}% interval {low:.3f} to {high:.3f}, from "
-            f"{self.n_audited:,} audited{kind} rows, of which {self.n_positive:,} are positive."
+            f"{self.n_audited:,} audited{kind} rows ({self.n_positive:,} positive)."
         ]
         z = abs(self.difference) / self.std_err if self.std_err > 0 else 0.0
         if abs(self.difference) < 5e-4:
@@ -85,10 +85,12 @@ class AuditedClassPrior:
         if self.n_effective < _MIN_EFFECTIVE_SHARE * self.n_audited:
             lines.append(
                 "The rows had very different probabilities of being audited. The audits therefore have only as much "
-                f"information as {self.n_effective:.0f} audits of rows with equal probabilities."
+                f"information as {_audits(self.n_effective)} of rows with equal probabilities."
             )
         if min(self.n_positive, self.n_audited - self.n_positive) < _MIN_AUDITS_PER_CLASS:
-            lines.append("One class is rare among the audits: audit more rows before you rely on the interval.")
+            lines.append(
+                "Few audited rows are positive, or few are negative. Audit more rows before you rely on the interval."
+            )
         lines.append(
             "The estimate is valid for any model if the audited rows were chosen at random. It is too high if "
             "positives were more likely to be audited, or if their audits were more likely to be reported."
@@ -124,34 +126,38 @@ def audited_class_prior(
 
     The second term corrects the mean error of the model. A bad model makes the interval wider, but not invalid. The
     estimate is valid if the probabilities are correct: the audited rows were chosen at random, or with known
-    probabilities that depend on attributes, labels and earlier results. It is too high if positives were more likely to
-    be audited, or if their audits were more likely to be reported; the data cannot show this. Labelled and unlabelled
-    rows are separate strata. Without false positives, labelled rows are positive; the second term is then computed from
-    unlabelled rows only and multiplied by their share.
+    probabilities that depend on attributes, labels and earlier audits. It is too high if positives were more likely to
+    be audited, or if their audits were more likely to be reported; the data cannot show this.
 
-    The variance has two parts. Given the rows, the mean of :math:`\hat\alpha` is the share of positives
-    :math:`\bar y`. With :math:`\omega = w/p`, the variance of :math:`\hat\alpha` is
+    Labelled and unlabelled rows are separate strata, unless one of them has fewer than 5 audits. Without false
+    positives, labelled rows are positive; the second term is then computed from unlabelled rows only and multiplied by
+    their share.
+
+    The variance has two parts: one from the choice of the audited rows, one from the sampling of the rows of the table.
+    For a given table, the mean of :math:`\hat\alpha` is the share of positives :math:`\bar y`. With
+    :math:`\omega = w/p`, the variance of :math:`\hat\alpha` for a given table is
 
     .. math:: v = \frac{n}{n-1} \frac{\sum_{\text{audited}} (1-p_i)\,\omega_i^2 (d_i - \bar d)^2}{(\sum \omega_i)^2},
         \qquad d_i = a_i - q_i,
 
-    which is :math:`(1 - n/N)\,s_d^2/n` for `n` of `N` rows drawn at random. The sampling of the rows adds the variance
-    of :math:`\bar y`, :math:`\alpha(1-\alpha)\sum w^2/(\sum w)^2`.
+    which is :math:`(1 - n/N)\,s_d^2/n` for `n` of `N` rows drawn at random. The sampling of the rows
+    of the table adds the variance of :math:`\bar y`, :math:`\alpha(1-\alpha)\sum w^2/(\sum w)^2`.
 
     The interval contains the class priors that differ from the estimate by at most `z` standard errors, where the
     standard error is computed *at that class prior*. If `q` is the same for all rows, this is Wilson's interval.
 
     In simulations with 25 to 200 audits, class priors from 0.03 to 0.84, and right and wrong models, 95% intervals
     covered the class prior in 93 to 100% of runs. Intervals that are symmetric in the logit covered it in as few as 52%
-    of runs if there were few positives. On 5,000 rows of Adult, Cover Type and Diabetes, with 200 audits and models
-    that were wrong by 0.05, 0.12 and 0.17, the intervals covered the class prior in 98, 94 and 96% of 50 runs
-    (``python -m benchmarks audits coverage``).
+    of runs if there were few positives. On 5,000 rows each of Adult, Cover Type and Diabetes, with 200 audits, the
+    class priors of the models were wrong by 0.05, 0.12 and 0.17. The intervals covered the true class prior in 98, 94
+    and 96% of 50 runs (``python -m benchmarks audits coverage``).
 
     Parameters
     ----------
     estimator : fitted classifier
-        Classifier of this package, also as the last step of a pipeline or in a `TableClassifier`. It should be fitted
-        without these `n` audits; otherwise the correction is too small, by a share of about `1/n` for each parameter.
+        Classifier of this package, also as the last step of a pipeline or in a `TableClassifier`. Fit it without these
+        audits: if `n` audits are used in the fit too, the correction is too small, by a share of about `1/n` for each
+        parameter.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
         Attributes of all rows that the class prior is estimated for.
     s : array of shape (n_rows,) or (n_rows, n_looks)
@@ -159,8 +165,8 @@ def audited_class_prior(
     audit : array of shape (n_rows,)
         True class of audited rows, 1 or 0; NaN, None or -1 for rows that were not audited.
     probability : float, array of shape (n_rows,) or (n_audited,), or "equal", optional
-        Probability with which each row was chosen, for example ``plan_audit(...).probability``. By default, and for
-        "equal", all unlabelled rows had the same probability, and all labelled rows had the same probability.
+        Probability with which each row was chosen, for example ``plan_audit(...).probability``. The default
+        and "equal" assume one probability for all unlabelled rows, and one probability for all labelled rows.
     sample_weight : array of shape (n_rows,), optional
         Weight of each row; 1 by default. Only ratios of weights matter.
     level : float in (0, 1), default=0.95
@@ -249,7 +255,7 @@ def _stratum(data: AuditRows, w: Vector, p: Vector | None, kind: NDArray[np.bool
             what, unused = "unlabelled rows", " Audits of labelled rows are not used, because these rows are positive."
         raise ValueError(
             f"audit must contain the class of at least 2 {what} with a positive weight; got {n}. Audit more rows, "
-            f"preferably 100.{unused}"
+            f"preferably at least 100.{unused}"
         )
     inclusion = np.full(n, n / kind.sum()) if p is None else p[checked]
     share = float(w[kind].sum() / w.sum())
@@ -277,7 +283,7 @@ def _check_inclusion(probability: Any, audited: NDArray[np.bool_]) -> Vector | N
     bad = np.flatnonzero(~((of_audited > 0) & (of_audited <= 1)))  # also true for NaN
     if bad.size:
         raise ValueError(
-            f"probability must lie in (0, 1] for every audited row; {bad.size} of {n} do not (first: row "
+            f"probability must lie in (0, 1] for every audited row; it does not for {bad.size} of {n} (first: row "
             f"{places[bad[0]]} has {of_audited[bad[0]]:g}). Pass the probability with which each of these rows was "
             "chosen, or leave their audits out."
         )
@@ -297,12 +303,17 @@ def _warn_about_large_probabilities(strata: list[Differences], data: AuditRows, 
     p = np.maximum(p, 1.0 / n_open)  # smaller probabilities make the interval wider, so they need no warning
     total, spread = float((1.0 / p).sum()), float(np.sqrt(((1.0 - p) / p**2).sum()))
     if n_open - total > _WARN_STANDARD_ERRORS * max(spread, _MIN_STANDARD_ERROR_SHARE * n_open):
+        kind = " unlabelled" if data.labels_are_certain else ""
         warn_user(
-            f"audited_class_prior: according to probability=, the {p.size} audits represent {total:,.0f} rows, but "
-            f"there are {n_open:,}. The probabilities are too large, so the interval is too short. Correct the "
+            f"audited_class_prior: according to probability=, the {p.size} audits represent {total:,.0f}{kind} rows, "
+            f"but the table has {n_open:,}. The probabilities are too large, so the interval is too short. Correct the "
             "probabilities, or leave probability= out if all rows had the same probability.",
             UserWarning,
         )
+
+
+def _audits(n: float) -> str:
+    return "1 audit" if round(n) == 1 else f"{n:.0f} audits"
 
 
 def _known_bounds(data: AuditRows, w: Vector) -> tuple[float, float]:
@@ -316,8 +327,8 @@ def _warn_about_audits(found: AuditedClassPrior, data: AuditRows) -> None:
     if found.n_effective < _MIN_EFFECTIVE_SHARE * found.n_audited:
         warn_user(
             f"audited_class_prior: the values of probability= differ so much that {found.n_audited} audits have only "
-            f"as much information as {found.n_effective:.0f} audits with equal probabilities. A few rows with tiny "
-            "probabilities dominate, and the interval may be too short. Audit more rows, drawn with equal "
+            f"as much information as {_audits(found.n_effective)} with equal probabilities. A few rows with tiny "
+            "probabilities dominate the estimate, and the interval may be too short. Audit more rows, drawn with equal "
             "probabilities.",
             UserWarning,
         )
@@ -327,8 +338,8 @@ def _warn_about_audits(found: AuditedClassPrior, data: AuditRows) -> None:
     false = int(((data.audit == 0) & labelled).sum())
     if false and bool((data.q[labelled] == 1).all()):
         warn_user(
-            f"audited_class_prior: {false} audited rows are labelled but negative, and the model assumes that all "
-            "labelled rows are positive. This estimate uses the audits of labelled rows. To allow for false positives "
-            "in the model too, fit it with false_positive_rate='estimate'.",
+            f"audited_class_prior: {false} audited {'row is' if false == 1 else 'rows are'} labelled but negative, and "
+            "the model assumes that all labelled rows are positive. This estimate uses the audits of labelled rows. To "
+            "allow for false positives in the model too, fit it with Labelling(false_positive_rate='estimate').",
             UserWarning,
         )

@@ -29,7 +29,7 @@ STATISTICS = ("heterogeneity", "histories")
 SIGNIFICANCE_LEVEL = 0.05
 MIN_RESAMPLES = 19  # the smallest number that can give a p-value of 0.05
 MIN_EXPECTED_ROWS = 5.0  # rarer histories are pooled; the usual rule for chi-squared tests
-HISTORIES_SHOWN = 16  # in the printed table (the first) and in the plot (the largest deviations)
+HISTORIES_SHOWN = 16  # the first histories in the printed table, and those with the largest deviations in the plot
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,16 +145,17 @@ def goodness_of_fit(
     .. math:: \sum_i q_i \Bigl[\bigl(\textstyle\sum_k r_{ik}\bigr)^2 - \sum_k e_{ik}(1 - e_{ik})\Bigr],
 
     corrected for the estimation of the parameters and divided by its standard error. It is the most powerful statistic
-    against small differences. With three looks at 5,000 rows, it was 5 when the logits of the propensities differed
-    between positives with a standard deviation of 1. A chi-square statistic of the histories is computed as well; it
-    also detects other kinds of misfit:
+    against small differences. With three looks at 5,000 rows, the statistic was 5 when the logits of the propensities
+    differed between positives with a standard deviation of 1. A chi-square statistic of the histories is computed as
+    well; it also detects other kinds of misfit:
 
     .. math:: \sum_h \frac{(O_h - E_h)^2}{E_h}, \qquad E_h = \sum_i L_i(h),
 
     over histories `h` of rows with the same looks. Histories expected in fewer than 5 rows are pooled. From seven looks
     on, rows are counted by their number of labels instead of their history. In each resample, labels and the classes of
     audited rows are drawn from the fit, and the models are fitted again. The p-value is the share of statistics that
-    are at least as large as the observed statistic, which is counted too. With one look there is nothing to test.
+    are at least as large as the observed statistic; the observed statistic itself is counted too. With one look there
+    is nothing to test.
 
     Parameters
     ----------
@@ -169,8 +170,8 @@ def goodness_of_fit(
     statistic : {"heterogeneity", "histories"}, default="heterogeneity"
         Statistic for `p_value`.
     n_resamples : int, default=199
-        Number of resamples, each fitted from the original optimum. With 0, the p-value of heterogeneity is a normal
-        approximation, which was conservative in simulations.
+        Number of resamples. Each fit to a resample starts from the original optimum. With 0, the p-value of
+        heterogeneity is a normal approximation, which was conservative in simulations.
     random_state : int, Generator or None
         Seed of the random numbers. Pass an int for reproducible results.
     n_jobs : int, optional
@@ -221,7 +222,7 @@ def goodness_of_fit(
     if 2 * found.n_not_converged > n_resamples > 0:
         warn_user(
             f"goodness_of_fit: {found.n_not_converged} of {n_resamples} fits to resampled labels did not converge, so "
-            "p-values are approximate. Fit with a larger max_iter or a smaller C.",
+            "p-values are approximate. Fit the estimator again with a larger max_iter or a smaller C.",
             UserWarning,
         )
     return found
@@ -254,8 +255,8 @@ def _refits(data: AuditRows, s: ArrayLike, audit: ArrayLike | None) -> "Refits":
 def _check_same_rows(weight: float, n_rows: int) -> None:
     if abs(weight - n_rows) > 1e-6 * n_rows:
         raise ValueError(
-            "X and s must be the rows that the model was fitted on, without sample_weight. There are "
-            f"{n_rows} rows, but the sum of weights in fit was {weight:g}. Pass the rows of the fit, or fit again "
+            "X and s must be the rows that the model was fitted on, and the fit must not have used sample_weight. X "
+            f"has {n_rows} rows, but the sum of weights in fit was {weight:g}. Pass the rows of the fit, or fit again "
             "without weights."
         )
 
@@ -380,7 +381,7 @@ def _block_probabilities(X: Any, rows: Any, objective: LooksLikelihood, beta: Ve
 
 
 class GoodnessOfFitDisplay(Display):
-    """Plot of the deviations between observed and expected numbers of rows of each history, in standard deviations.
+    """Plot of the observed minus the expected number of rows of each history, in standard deviations.
 
     Parameters
     ----------

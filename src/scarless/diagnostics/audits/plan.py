@@ -32,11 +32,11 @@ PILOT_AUDITS = 50  # advised size of a pilot
 #: By judgement.
 MAX_WIDTH_TO_PLAN_BY = 0.5
 #: Designs that depend on the model draw rows with probabilities proportional to a size. This is the smallest size,
-#: relative to the mean size. It is not 0, because the model may be wrong about rows of which it is certain. By
-#: judgement.
+#: relative to the mean size. It is not 0, because the model may be wrong about rows about which it is certain.
+#: By judgement.
 MIN_RELATIVE_SIZE = 0.1
-#: The variance that the model expects is averaged with the variance in a pilot. In this average, it counts as much as
-#: this number of audits. By judgement.
+#: The variance that the model expects is averaged with the variance in a pilot. In this average, the expected variance
+#: counts as much as this number of audits. By judgement.
 PRIOR_AUDITS = 20.0
 
 
@@ -56,10 +56,10 @@ class AuditPlan:
     sizes : array of int
         Numbers of new audits for which widths are computed; 0 is the current state.
     expected_width : array
-        Expected width of ``class_prior_interval()`` after a new fit with that many more audits; NaN for a fit without
-        an information matrix.
+        For each of `sizes`, the expected width of ``class_prior_interval()`` after a new fit that includes the new
+        audits; NaN for a fit without an information matrix.
     expected_width_difference : array
-        Expected width of the interval of `audited_class_prior` with that many more audits.
+        For each of `sizes`, the expected width of the interval of `audited_class_prior` with the new audits.
     design : str
         Design of the sample.
     level : float
@@ -88,20 +88,25 @@ class AuditPlan:
     remarks: tuple[str, ...] = ()
 
     def width_at(self, n_rows: int, *, difference: bool = False) -> float:
-        """Return the expected width after `n_rows` new audits, of the model's interval or of the difference estimator.
+        """Return the expected width of the interval of the class prior after `n_rows` new audits.
 
-        Widths between the sizes are interpolated on a logarithmic scale.
+        By default, of the model's own interval; with ``difference=True``, of the interval of `audited_class_prior`.
+        Between the entries of `sizes`, widths are interpolated on a logarithmic scale.
         """
         wanted = check_whole(n_rows, "n_rows", at_least=0)
         widths = self.expected_width_difference if difference else self.expected_width
         if wanted > self.sizes[-1]:
-            raise ValueError(f"n_rows must be at most {self.sizes[-1]}, the largest of sizes; got {wanted}.")
+            raise ValueError(f"n_rows must be at most {self.sizes[-1]}, the largest entry of sizes; got {wanted}.")
         if wanted in self.sizes:
             return float(widths[np.flatnonzero(self.sizes == wanted)[0]])
         return float(np.exp(np.interp(np.log1p(wanted), np.log1p(self.sizes), np.log(widths))))
 
     def rows_needed(self, width: float, *, difference: bool = False) -> int | None:
-        """Return the approximate number of new audits for this width; None if it exceeds the largest of `sizes`."""
+        """Return the approximate number of new audits for this width.
+
+        None if the width is unknown, or if the number exceeds the largest entry of `sizes`. See `width_at` for
+        `difference`.
+        """
         if not 0 < real_number(width) <= 1:
             raise ValueError(f"width must lie in (0, 1]; got {shown(width)}.")
         widths = self.expected_width_difference if difference else self.expected_width
@@ -117,7 +122,7 @@ class AuditPlan:
     def sentences(self) -> list[str]:
         """Return the plan as sentences."""
         n, kind = self.rows.size, " unlabelled" if self.labels_are_certain else ""
-        how = "drawn at random" if self.design == "random" else "preferably rows of which the model is uncertain"
+        how = "drawn at random" if self.design == "random" else "preferably rows about which the model is uncertain"
         lines = [f"Audit {n:,} of {self.n_open:,}{kind} rows, {how}."]
         if self.labels_are_certain:
             lines.append("Labelled rows count as positive and are left out.")
@@ -142,12 +147,12 @@ class AuditPlan:
     def _number_sentence(self) -> str:
         def number(difference: bool) -> str:
             found = self.rows_needed(REPORTED_WIDTH, difference=difference)
-            return f"more than {self.sizes[-1]:,}" if found is None else f"about {found:,}"
+            return f"more than {self.sizes[-1]:,}" if found is None else f"about {found:,}" if found else "no"
 
         if np.isnan(self.expected_width[0]):
-            return f"A width of {REPORTED_WIDTH} needs {number(True)} audits."
+            return f"A width of {REPORTED_WIDTH} needs {number(True)} new audits."
         return (
-            f"A width of {REPORTED_WIDTH} needs {number(False)} audits with the model, or {number(True)} with "
+            f"A width of {REPORTED_WIDTH} needs {number(False)} new audits with the model, or {number(True)} with "
             "audited_class_prior."
         )
 
@@ -192,10 +197,10 @@ def plan_audit(
     where `H` is the information of the fit, including penalties and known values. The inverse of the sum gives the
     expected width of ``class_prior_interval()``. This width is only as accurate as the posteriors of the fit. The
     posteriors may be far off if the model was fitted to one label column without audits; the plan then has a remark. In
-    that case audit a pilot of 50 random rows, fit with these audits, and plan the other audits. After such a pilot
-    (5,000 rows, ten attributes in both models), the width after 200 more audits was within 13% of the expected width in
-    40 of 40 runs. The expected width of `audited_class_prior` does not depend on the form of the models: it follows
-    from the variance of the difference between the class and `q`.
+    that case audit a pilot of 50 random rows, fit with these audits, and plan the other audits with ``pilot=``. In
+    simulations with such a pilot (5,000 rows, ten attributes in both models), the width after 200 more audits was
+    within 13% of the expected width in 40 of 40 runs. The expected width of `audited_class_prior` does not depend on
+    the form of the models: it follows from the variance of the difference between the class and `q`.
 
     Without false positives a labelled row is positive, so only unlabelled rows are drawn.
 
@@ -214,8 +219,8 @@ def plan_audit(
         "random": equal probabilities. "neyman": probabilities proportional to :math:`\sqrt{q(1-q)}`. "two-stage": as
         "neyman", but after a random pilot. The last two depend on the model, and give a warning. In simulations with a
         correct model, two-stage intervals were 5 to 30% shorter than intervals from random rows. On real tables, errors
-        after two stages were 15 to 75% larger than with random rows, and 95% intervals from rows of which the model is
-        uncertain covered the class prior in 22 to 89% of runs.
+        of the class prior after two stages were 15 to 75% larger than with random rows, and 95% intervals from rows
+        about which the model is uncertain covered the class prior in 22 to 89% of runs.
     pilot : array of shape (n,), optional
         True class of rows audited so far, as passed to `fit`: 1 or 0; NaN, None or -1 for rows that were not audited.
         These rows are assumed to be a random sample, and are not drawn again.
@@ -286,9 +291,10 @@ def plan_audit(
 
 
 _DESIGN_REMARK = (
-    "this design prefers rows of which the model is uncertain. Intervals are then shorter if the model is right, but "
-    "too short if it is wrong. On real tables, 95% intervals from 200 such rows covered the class prior in 22 to 89% "
-    "of runs, and errors after two stages were 15 to 75% larger than with 200 random rows. design='random' is safe."
+    "this design prefers rows about which the model is uncertain. Intervals are then shorter if the model is right, "
+    "but too short if it is wrong. On real tables, 95% intervals from 200 such rows covered the class prior in 22 to "
+    "89% of runs, and errors of the class prior after two stages were 15 to 75% larger than with 200 random rows. "
+    "design='random' is safe."
 )
 
 
@@ -298,18 +304,18 @@ def _check_pilot(data: AuditRows, design: str) -> None:
     seen = int(getattr(model, "n_audited_", 0))
     if seen and not given:
         raise ValueError(
-            f"pilot has no audits, but the model was fitted with {seen}. Pass these audits as pilot=, so that their "
-            "rows are not drawn again."
+            f"pilot has no audits, but the model was fitted with {seen}. Pass the audits of the fit as pilot=, so that "
+            "their rows are not drawn again."
         )
     if given and hasattr(model, "known") and seen != given:
         raise ValueError(
-            f"pilot has {given} audits, but the model was fitted with {seen or 'none'}. Fit the model with audit=pilot "
-            "first, so that expected widths include the pilot."
+            f"pilot has {given} audit{'' if given == 1 else 's'}, but the model was fitted with {seen or 'none'}. Fit "
+            "the model with audit=pilot first, so that expected widths include the pilot."
         )
     if design == "two-stage" and not given:
         raise ValueError(
             f"design='two-stage' needs the audits of the first stage. Audit about {PILOT_AUDITS} to 100 random rows, "
-            "fit with audit=, and pass these audits as pilot=."
+            "fit the model with audit=, and pass these audits as pilot=."
         )
 
 
@@ -337,8 +343,8 @@ def _remarks(data: AuditRows, widths: "ModelWidths | None", design: str) -> tupl
             else "One label column has almost no information on the class prior here"
         )
         found.append(
-            f"{why}: expected widths may be far off. Audit a pilot of {PILOT_AUDITS} random rows first, fit with "
-            "audit=, and plan again with pilot=."
+            f"{why}: expected widths may be far off. Audit a pilot of {PILOT_AUDITS} random rows first, fit the model "
+            "with audit=, and call plan_audit again with pilot=."
         )
     if widths is None:
         found.append("This fit has no information matrix, so the width of its own interval cannot be predicted.")
@@ -479,7 +485,7 @@ def difference_widths(data: AuditRows, sampling: AuditDesign, sizes: Any, level:
     widths = []
     for size in sizes:
         total = m + int(size)
-        if total < 2:  # the estimator is undefined without audits
+        if total < 2:  # the estimator is undefined with fewer than two audits
             widths.append(1.0)
             continue
         if equal:

@@ -30,8 +30,8 @@ class _Prior(NamedTuple):
 
 
 # The prior of the stack is narrower, because its members already differ. With these values, intervals for the first 50
-# rows covered the true number in 94% (search) and 97% (stack) of 35 runs on the tables of `benchmarks.other_tables`.
-# Without held-out labels, they covered it in 78% and 97% of 32 of these runs.
+# rows covered the true number of positives in 94% (SAREMClassifierCV) and 97% (SARStackingClassifier) of 35 runs on the
+# tables of `benchmarks.other_tables`. Without held-out labels, they covered it in 78% and 97% of 32 of these runs.
 PAIR_PRIOR, STACK_PRIOR = _Prior(1.0, 8.0), _Prior(0.5, 16.0)
 _SHIFTS, _CAPS = (each.ravel() for each in np.meshgrid(np.linspace(-5.0, 5.0, 41), np.linspace(0.025, 1.0, 40)))
 _CELLS_PER_BATCH = 2_000_000  # rows times pairs of a shift and a limit, in memory at a time
@@ -44,7 +44,7 @@ class YieldCurve:
     Attributes
     ----------
     n : array of int
-        Numbers of rows. For each number, that many unlabelled rows with the highest ranks are considered.
+        Numbers of rows. An entry of 50 means the 50 unlabelled rows that rank highest.
     expected, low, high : array of float
         Expected number of positives among these rows, and its interval.
     order : array of int
@@ -77,14 +77,15 @@ class YieldCurve:
         """
         n, *found = (field[place] for field in (self.n, self.expected, self.low, self.high))
         expected, low, high = (f"{value:,.0f}" for value in found)
-        of = f"{'these' if listed else 'the'} {n:,} rows{'' if listed else ' that rank highest'}"
-        if n == 1:
-            of = "the 1 row that ranks highest"
+        of = f"the {n:,} rows {'listed below' if listed else 'that rank highest'}"
         if not self.informative and n == 1:
             return "This fit cannot estimate whether the row that ranks highest is positive."
         if not self.informative:
             return f"This fit cannot estimate how many of {of} are positive."
-        return f"Of {of}, expect {expected} to be positive ({low} to {high})."
+        interval = f"{100 * self.level:.6g}% interval {low} to {high}"
+        if n == 1:
+            return f"Of the 1 row that ranks highest, expect {expected} to be positive ({interval})."
+        return f"Of {of}, expect {expected} to be positive ({interval})."
 
 
 def yield_curve(
@@ -103,14 +104,15 @@ def yield_curve(
 
     The sum of the posteriors of these rows is too optimistic, because the rows were chosen by the same models. The
     interval therefore also uses held-out labels. All rows, labelled or not, are ranked by models that were not trained
-    on them. The labels and propensities of the rows that rank as high show how often such rows are positive. If the
-    propensity is low, these labels have little information and the interval is wide. The interval also includes the
-    uncertainty of all parameters (`draw_posteriors`) and the sampling variance of the number of positives. The expected
-    number is the sum of posteriors, moved into the interval.
+    on them. The labels and propensities of all rows that rank at least as high as the `n` unlabelled rows show how
+    often such rows are positive. If the propensity is low, these labels have little information and the interval is
+    wide. The interval also includes the uncertainty of all parameters (`draw_posteriors`) and the sampling variance of
+    the number of positives. The expected number is the sum of posteriors, or the nearest end of the interval if the sum
+    is outside the interval.
 
-    On 14 tables that do not follow the model, intervals for the first 50 rows covered the true number in 96% of 70 runs
-    with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44 runs with `SAREMClassifier`. The
-    mean error of the expected share of positives was 0.19, 0.23 and 0.25.
+    On 14 tables that do not follow the model, intervals for the first 50 rows covered the true number of positives in
+    96% of 70 runs with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44 runs with
+    `SAREMClassifier`. The mean error of the expected share of positives was 0.19, 0.23 and 0.25, respectively.
 
     Parameters
     ----------
@@ -201,7 +203,7 @@ def _held_out_logits(data: AuditRows, s: Any, weight: Vector) -> tuple[Vector, V
         return None
     try:
         u, v = data.estimator.out_of_fold_logits(data.X, s, sample_weight=weight)
-    except NoOutOfFoldLogits:  # these are not the rows of the fit, or the fit used several looks
+    except NoOutOfFoldLogits:  # for example, because these are not the rows of the fit
         return None
     return u, v
 
@@ -216,7 +218,7 @@ def _draw_errors(
     n_draws: int,
     rng: np.random.Generator,
 ) -> tuple[Vector, Vector]:
-    """Draw shifts and limits for the rows that rank highest, given the labels of all rows that rank as high.
+    """Draw shifts and limits for the rows that rank highest, given the labels of all rows that rank at least as high.
 
     All rows, labelled or not, are ranked by the posterior that they have without a label.
     """
@@ -240,9 +242,9 @@ def _with_errors(q: Matrix, v: Vector, shifts: Vector, caps: Vector) -> Matrix:
 
 
 def _count_positives(q: Vector, drawn: Matrix, level: float, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Return the expected number of positives and the ends of its interval.
+    """Return the expected number of positives, and the ends of the interval.
 
-    The expected number is the sum of posteriors, moved into the interval. The mean over the draws is too low by a tenth
+    The expected number is the sum of posteriors, clipped to the interval. The mean over the draws is too low by a tenth
     if the models are right, and no better than the sum if they are wrong (``benchmarks/README.md``).
     """
     positives = (rng.random(drawn.shape) < drawn).sum(axis=1)

@@ -1,6 +1,6 @@
 r"""Calibration of predicted probabilities of the label and of the class.
 
-Use rows that the model was not fitted on: on its training rows it looks better calibrated than it is.
+Use rows that the model was not fitted on: on its training rows, a model looks better calibrated than it is.
 
 The null hypothesis is that the predicted probabilities are exactly right, without estimation error. With as many rows
 as in the fit, or more, even a model of the right form is therefore rejected too often; with many more rows, it is
@@ -36,7 +36,7 @@ class Calibration:
     Attributes
     ----------
     predicted, observed : arrays of shape (n_bins,)
-        Mean prediction and observed share of each bin with rows, in ascending order of prediction.
+        Mean prediction and observed share of each bin that contains rows, in ascending order of prediction.
     low, high : arrays of shape (n_bins,)
         Confidence interval of the share in each bin.
     n_rows : array of shape (n_bins,)
@@ -93,12 +93,12 @@ def label_calibration(
 
     The label is observed, so this comparison needs no assumptions. The test cannot detect errors of `f` and `e` that
     cancel in their product, such as `f` twice as large as the truth and `e` half as large. Nor can it detect that the
-    rows of a bin differ more than their predictions: a constant prediction with the right mean is calibrated. To detect
-    such differences, compare `observed_log_likelihood` between models.
+    rows of a bin differ more than their predictions do: a constant prediction with the right mean is calibrated. To
+    detect such differences, compare `observed_log_likelihood` between models.
 
     Intervals are Wilson's. The test sums the squared standardised differences of the bins, with the variance
-    :math:`\sum P(1-P)` that the predictions imply. Bins with fewer than one expected labelled or unlabelled row are
-    merged with their neighbours, and the p-value allows for bins with few labels.
+    :math:`\sum P(1-P)` that the predictions imply. If fewer than one labelled row, or fewer than one unlabelled row, is
+    expected in a bin, the bin is merged with its neighbour. The p-value allows for bins with few labels.
 
     Parameters
     ----------
@@ -156,11 +156,12 @@ def class_calibration(
     r"""Compare the predicted probability of the *class*, :math:`f(x)`, with the mean of :math:`s/e` in bins of `f`.
 
     The comparison is valid if the propensity is right, because then :math:`\mathrm E[s/e \mid x] = f(x)`. If `f` and
-    `e` come from the same model, errors that cancel in the product are not detected; a known propensity detects them.
+    `e` come from the same model, errors that cancel in the product are not detected; they are detected if `propensity`
+    is known from another source.
 
     The interval of a bin contains the shares :math:`p` with :math:`(\bar h - p)^2 \le z^2 p(v-p)/n`, where
-    :math:`\bar h` is the mean of :math:`s/e` in the bin and :math:`v` the mean of :math:`1/e` over its positives. It is
-    Wilson's interval if :math:`e=1`. Shares and intervals can exceed 1.
+    :math:`\bar h` is the mean of :math:`s/e` in the bin and :math:`v` the mean of :math:`1/e` over the positives of the
+    bin. For :math:`e=1`, this is Wilson's interval. Shares and intervals can exceed 1.
 
     Parameters
     ----------
@@ -204,7 +205,7 @@ def check_calibration_rows(
     """Check labels, predictions and propensities, and return those of rows with a positive weight."""
     labels, f = check_scored(s, y_pred)
     if f.size == 0:
-        raise ValueError("y_pred has no rows. Calibration needs at least one row.")
+        raise ValueError("y_pred has no rows. Pass at least one prediction.")
     e = check_propensity(propensity, n_rows=f.size)
     if sample_weight is None:
         return CalibrationRows(labels, f, e, None)

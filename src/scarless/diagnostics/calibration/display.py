@@ -73,7 +73,7 @@ class _ReliabilityDiagram(Display):
         s : array of shape (n_rows,)
             Observed labels, coded as in the model's `fit`.
         propensity : float or array of shape (n_rows,), optional
-            Known propensity of each row, in (0, 1]. By default, the model's own.
+            Known propensity of each row, in (0, 1]. By default, the propensity that the model predicts.
         sample_weight, n_bins, strategy, level
             See `label_calibration`.
         pos_label : object, optional
@@ -103,7 +103,7 @@ class _ReliabilityDiagram(Display):
         level: float = 0.95,
         ax: Any = None,
     ) -> Self:
-        """Draw the diagram of predictions.
+        """Draw the diagram from labels and predictions.
 
         Parameters
         ----------

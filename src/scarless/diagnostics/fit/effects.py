@@ -2,7 +2,7 @@
 
 If every category of a column has its own prepared column, the prepared columns add up to a constant. The data then do
 not determine the single coefficients, and their standard errors depend on the penalty. The data do determine the
-difference between one category and the others, which is reported instead.
+difference between one category and the others. This difference is reported instead.
 """
 
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from scarless.raw.origins import Origin
 STRENGTH_ROWS = 200  # rows on which the contributions of a model without coefficients are computed
 # Share of the significance level that the likelihood ratio test gets; the score test gets the rest. In 150 simulated
 # tables without an effect on the labelling (1,000 rows, ten columns, five of them in both models), the p-value of the
-# likelihood ratio was below .05 in 15%, and the smaller of both adjusted p-values in 6% (in 9% with a share of .2). In
+# likelihood ratio was below .05 in 15%, and the smaller of both adjusted p-values in 6% (9% if RATIO_SHARE is .2). In
 # 50 tables with an effect, the smaller adjusted p-value was below .05 in 40%, and that of the score test alone in 8%.
 RATIO_SHARE = 0.05
 MAX_JOINT_CELLS = 20_000_000  # larger tables are sampled for the joint test
@@ -83,7 +83,7 @@ def class_effects(subject: Subject, rng: np.random.Generator) -> ModelEffects | 
 
 
 def labelling_effects(subject: Subject, rng: np.random.Generator) -> list[ModelEffects]:
-    """Return the effects of columns on the labelling, for one propensity model or for that of each look."""
+    """Return the effects of columns on the labelling, with one entry for each propensity model."""
     inner, (inference, why) = subject.inner, _inference(subject.inner)
     if subject.looks is not None:
         slopes = [Slopes.of_look(subject, inference, k) for k in range(len(inner.propensity_intercept_))]
@@ -99,7 +99,7 @@ def labelling_effects(subject: Subject, rng: np.random.Generator) -> list[ModelE
 def class_strengths(subject: Subject, rng: np.random.Generator) -> tuple[dict[str, float], int] | None:
     """Return the mean absolute contribution of each raw column to the class logit, and the number of rows used.
 
-    The strongest column is first. Used for models without coefficients. None if there are too many columns.
+    The strongest column is first. For models without coefficients. None if the computation would take too long.
     """
     if takes_long(subject, STRENGTH_ROWS):
         return None
@@ -126,8 +126,8 @@ def _inference(inner: Any) -> tuple[Any, str]:
 class Slopes:
     """Slopes of the columns of a model, their standard errors, and factors that convert them to raw units.
 
-    A slope is the change of the logit for one prepared unit. For a category, it is the change from the other categories
-    to this one.
+    A slope is the change of the logit for one unit of a prepared column. For a category, it is the change from the mean
+    of the other categories to this category.
     """
 
     coef: Vector
@@ -230,7 +230,7 @@ def _effects(subject: Subject, slopes: Slopes, why: str, joint: float | None, *,
 
 
 def _ratio(value: float, half: float, factor: float) -> OddsRatio:
-    """Return the odds ratio for a change by a factor, with its interval."""
+    """Return the odds ratio, with its interval, of a slope multiplied by a factor."""
     if not np.isfinite(factor):
         return OddsRatio(None)
     return OddsRatio(_exp(value * factor), _exp((value - half) * factor), _exp((value + half) * factor))
@@ -254,9 +254,11 @@ def _joint(subject: Subject, tested: Any, others: list[int], rng: np.random.Gene
     """Return the p-value of the hypothesis that no column of one model has an effect, given the other model.
 
     The p-value is the smaller of two adjusted p-values. The score test keeps its significance level, but has little
-    power if the other model uses the same columns; the likelihood ratio test then has more power. None if there are
-    false positives, several looks or groups, or too few labelled or unlabelled rows for the number of columns. If the
-    models may be swapped, the hypothesis is that the labels depend on no column at all.
+    power if the other model uses the same columns; the likelihood ratio test then has more power. If the models may be
+    swapped, the hypothesis is that the labels depend on no column at all.
+
+    None for a fit with several looks, false positives or other information than one label for each row, for rows in
+    groups, and if there are too few labelled or unlabelled rows for the number of columns.
     """
     others = [] if subject.may_be_swapped else others
     columns = len(tested) + len(others)

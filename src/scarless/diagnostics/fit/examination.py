@@ -1,4 +1,4 @@
-"""All diagnostics of one fit, on all of its rows or on a sample. Diagnostics that do not apply raise errors."""
+"""All diagnostics of one fit, on all of its rows or on a sample. A diagnostic that does not apply raises an error."""
 
 from copy import copy
 from dataclasses import dataclass, replace
@@ -17,32 +17,35 @@ from scarless.diagnostics.sensitivity.analysis import Sensitivity
 from scarless.diagnostics.uncertainty.identifiability import IdentifiabilityReport, identifiability_report
 from scarless.diagnostics.uncertainty.profile import profile_class_prior
 from scarless.models import NaiveClassifier
+from scarless.models.explaining import dense
 from scarless.models.pair import known_inference
 from scarless.numerics import histories
 from scarless.numerics.arrays import Vector
 from scarless.numerics.histories import Histories
+from scarless.numerics.label_tests import independent_columns
 from scarless.numerics.uncertainty import Interval
 
 MAX_ROWS, SAMPLE_ROWS = 50_000, 20_000  # slow diagnostics of tables with more than MAX_ROWS rows use a sample
 SCAR_FOLDS = 3  # few, because the test of SCAR fits forests and takes most of the time of a report
-# The test of SCAR uses as many rows as contain about ENOUGH_LABELS labelled rows, within the other two limits.
+# The test of SCAR uses a sample with about ENOUGH_LABELS labelled rows, but at least MIN_SCAR_ROWS and at most
+# MAX_SCAR_ROWS rows.
 MIN_SCAR_ROWS, MAX_SCAR_ROWS, ENOUGH_LABELS = 5_000, 20_000, 500
 # From this many columns on, the test of SCAR uses a forest instead of boosting. With 1,000 columns, this lowered the
 # test's share of the time of a report from a quarter to an eighth.
 MIN_COLUMNS_FOR_FOREST = 300
-FACTORS = (1.5, 2.0, 3.0, 5.0)  # on the odds of the propensity, for which bounds are shown
+FACTORS = (1.5, 2.0, 3.0, 5.0)  # factors on the odds of the propensity for which bounds are shown
 GAMMAS = tuple(float(gamma) for gamma in np.geomspace(1.0, 5.0, 17))
 _FACTOR_RTOL = 1e-3  # relative tolerance of tipping points
 MAX_CANDIDATES = 12  # largest number of candidates that are listed
-AUDIT_GROUPS, MIN_ROWS_PER_GROUP = 5, 12  # groups of audited rows by posterior
+AUDIT_GROUPS, MIN_ROWS_PER_GROUP = 5, 12  # audited rows are divided into groups by their posterior
 MORE_LOOKS = 6  # number of looks up to which a detection curve is extrapolated if all looks have the same propensity
-MIN_EXPECTED_ROWS = 5.0  # expected in a cell of a chi-square test; smaller cells are pooled
-MAX_MEAN_COUNT = 10.0  # mean weight up to which integer weights are treated as counts of rows in this test
+MIN_EXPECTED_ROWS = 5.0  # in a cell of the chi-square test of `repeats`; smaller cells are pooled
+MAX_MEAN_COUNT = 10.0  # mean weight up to which `repeats` treats integer weights as counts of rows
 REFUSALS = (ValueError, TypeError, ArithmeticError, RuntimeError)  # raised by diagnostics that do not apply
 
 
 class Candidates(NamedTuple):
-    """Candidates that a fit selected from, and the range of class priors of those that are tied with the best.
+    """Candidates among which a fit selected, and the range of class priors of candidates tied with the best.
 
     The fields of `rows` depend on `kind`: "members" of a stack have a name, class prior, both ends of its interval and
     held-out log-likelihood. Candidates of a "search" have attributes, C, propensity_C, class prior, held-out
@@ -79,14 +82,14 @@ class PropensityBounds(NamedTuple):
     low: Vector  # at `GAMMAS`
     high: Vector
     bounds: tuple[tuple[float, float, float], ...]  # factor, low and high, at `FACTORS`
-    interval: Interval | None  # confidence interval of the model; None if it does not contain the estimate
+    interval: Interval | None  # confidence interval of the model; None if it is missing or excludes the estimate
     interval_factor: float  # factor from which the bounds exceed the confidence interval; 1 without an interval
     most_unlabelled: tuple[float, float] | None  # factor up to which most positives are unlabelled, and their share
     sample: Subject
 
 
 class AuditComparison(NamedTuple):
-    """Audited positives compared with their expected number, for rows whose class was unknown."""
+    """Audited positives compared with their expected number, for rows whose class was unknown before the audit."""
 
     n: int
     found: int
@@ -137,17 +140,21 @@ class Examination:
         subject = self.subject
         if subject.looks is not None and not subject.looks.plain:
             raise ValueError(
-                "The test is for one label for each row, without false positives: several looks, or false positives, "
-                "would look like an effect of a column. Use the effects on the labelling and their intervals instead."
+                "This test needs one label for each row, and a model without false positives, offset, bounds and visit "
+                "attributes, because these would look like an effect of a column. Use the effects on the labelling and "
+                "their intervals instead."
             )
         wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), MIN_SCAR_ROWS, MAX_SCAR_ROWS))
         sample = subject if subject.n_rows <= wanted else subject.sample(wanted, self.rng)
-        if not sample.labelling_columns:
+        labelling = sample.labelling_columns
+        if not labelling:
             return None
+        others = np.setdiff1d(np.arange(sample.prepared.shape[1]), labelling).tolist()
         found = scar_test(
             _with_raw_names(sample),
             sample.s.astype(np.int64),
-            propensity_attributes=sample.labelling_columns,
+            propensity_attributes=_separable_columns(sample) if others else labelling,
+            classification_attributes=others or None,
             sample_weight=None if sample.weights is None else sample.row_weight,
             estimator=scorer_of(sample),
             cv=SCAR_FOLDS,
@@ -162,8 +169,8 @@ class Examination:
             return self._grid()
         if self.subject.looks is not None:
             raise ValueError(
-                "The profile is for one label for each row. It would ignore audits, further looks and known values. "
-                "Use the interval of the class prior instead, which includes them."
+                "This check is for one label for each row. It would ignore audits, further looks and known values. Use "
+                "the confidence interval of the share of positives instead, which includes them."
             )
         known_inference(inner)  # raises an error for a fit without inference, before the slow steps
         given = {"sample_weight": sample.weights}
@@ -190,8 +197,8 @@ class Examination:
         f, e = subject.f, np.ones(subject.n_rows) if isinstance(subject.inner, NaiveClassifier) else subject.e
         if e is None:
             raise ValueError(
-                f"The propensity of the rows is unknown, because {type(subject.inner).__name__} does not predict it. "
-                "Pass propensity=, one value for each row."
+                "This check needs the propensity of each row (its probability of a label, if it is positive), and "
+                f"{type(subject.inner).__name__} does not predict it. In Python, pass propensity= to model_report."
             )
         if subject.looks is not None:  # s is a label at any look, including false positives
             f, e = subject.label_probability, np.ones(subject.n_rows)
@@ -202,8 +209,8 @@ class Examination:
         """Return bounds on the class prior if the propensity is wrong."""
         if self.subject.looks is not None:
             raise ValueError(
-                "The bounds are for one label for each row. They would ignore audits, further looks and known values. "
-                "To check the propensity, audit rows."
+                "This check is for one label for each row. It would ignore audits, further looks and known values. To "
+                "check the labelling model, audit rows."
             )
         sample = self.sample
         given: dict[str, Any] = {} if sample.propensity is None else {"propensity": sample.propensity}
@@ -223,7 +230,7 @@ class Examination:
     # --- candidates of the fit
 
     def candidates(self) -> Candidates | None:
-        """Return the candidates that the fit selected from; None if there was no selection."""
+        """Return the candidates among which the fit selected; None if there was no selection."""
         inner = self.subject.inner
         if hasattr(inner, "members_"):
             return _members(inner, self.subject.level)
@@ -234,7 +241,7 @@ class Examination:
     # --- audits and several looks
 
     def audited(self) -> AuditComparison:
-        """Compare the audits with the posteriors of these rows without audits."""
+        """Compare the audits with the posteriors that the audited rows have without their audits."""
         return compare_audits(self.subject)
 
     def detection(self) -> Vector:
@@ -276,6 +283,19 @@ def scorer_of(sample: Subject) -> Any:
     if sparse.issparse(sample.prepared) or sample.prepared.shape[1] < MIN_COLUMNS_FOR_FOREST:
         return None
     return ExtraTreesClassifier(100, max_features="sqrt", min_samples_leaf=max(3, sample.n_rows // 2000))
+
+
+def _separable_columns(sample: Subject) -> list[int]:
+    """Return the labelling columns, without columns that other labelling columns determine.
+
+    For example, the columns of all categories of a raw column add up to 1, so one of them is left out. A column is kept
+    if its raw column would otherwise have no column in the test; `scar_test` then warns that it cannot be tested.
+    """
+    X, columns = sample.prepared, sample.labelling_columns
+    chosen = sparse.csc_array(X)[:, columns] if sparse.issparse(X) else np.asarray(X)[:, columns]
+    kept = {columns[k] for k in independent_columns(dense(chosen))}
+    tested = {sample.origins[j].column for j in kept}
+    return [j for j in columns if j in kept or sample.origins[j].column not in tested]
 
 
 def _with_raw_names(sample: Subject) -> Any:
@@ -346,7 +366,7 @@ def _optima(inner: Any) -> Candidates:
 
 
 def compare_audits(subject: Subject) -> AuditComparison:
-    """Compare audits with the posteriors of the same rows without audits.
+    """Compare the audits with the posteriors that the audited rows have without their audits.
 
     Without false positives, audits of labelled rows have no information and are left out.
     """

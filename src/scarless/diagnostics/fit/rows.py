@@ -38,7 +38,7 @@ class TopRows(NamedTuple):
     n_open: int  # number of rows that could be ranked
     rows: Columns
     value: Vector  # the probability
-    ends: Matrix | None  # of the intervals of `value`; None without intervals
+    ends: Matrix | None  # ends of the intervals of `value`; None without intervals
     why_no_ends: str
     reasons: list[tuple[RowReason, ...]]  # empty if they would take too long to compute
     positives: YieldCurve | None  # expected number of positives; None if the model cannot estimate it
@@ -145,7 +145,7 @@ def _lift_of_words(subject: Subject, top: Subject, name: Any, words: list[str]) 
 
 
 def _strongest(words: set[str], lift: dict[str, float]) -> tuple[str, ...]:
-    """Return the words with the largest contributions, at least half of the largest; empty if none is large enough."""
+    """Return at most three words, each with at least half of the largest contribution; empty if all are small."""
     order = sorted(words, key=lambda word: (-lift[word], word))[:N_WORDS]
     least = max(lift[order[0]] / 2.0, SMALLEST_REASON)
     return tuple(word for word in order if lift[word] >= least)

@@ -34,6 +34,7 @@ from scarless.outside.plain_words import plain
 from scarless.pair.groups import overcount_factor
 from scarless.raw import TableClassifier
 from scarless.raw.origins import Origin
+from scarless.raw.preparation import BRACKETED, KeepNone
 from scarless.scale.raw_columns import MISSING
 
 _KINDS = (
@@ -45,12 +46,13 @@ _KINDS = (
     SCARClassifier,
     StratifiedSCARClassifier,
 )
-ENOUGH_AUDITS = 50  # audits that are enough to separate the class from the labelling; by judgement
+ENOUGH_AUDITS = 50  # number of audits that separates the class from the labelling; by judgement
 CELLS_PER_BLOCK = 2_000_000  # cells of a table that are converted to double precision at a time
 MAX_ROWS_FOR_LEAKS = 50_000  # largest number of rows on which columns are searched for leaks
 NEARLY_ALL_LABELLED = 0.99  # label frequency above which almost no positive is unlabelled
 WIDE_INTERVAL = 0.4  # width above which the interval of a share has almost no information; by judgement
 SHORT_RATIO = 1.25  # ratio of the ends below which an interval is too short to be credible; by judgement
+_WORDS_IN_BRACKETS = {bracketed: word for word, bracketed in BRACKETED.items()}
 
 
 def as_table_model(estimator: Any) -> TableClassifier:
@@ -61,8 +63,8 @@ def as_table_model(estimator: Any) -> TableClassifier:
     if isinstance(check, Pipeline):
         if not isinstance(check[-1], _KINDS):
             raise TypeError(
-                "estimator: a pipeline must end in a classifier of this package, such as SAREMClassifier; this one "
-                f"ends in {type(check[-1]).__name__}."
+                "estimator: a pipeline must end in a classifier of this package, such as SAREMClassifier; got a "
+                f"pipeline that ends in {type(check[-1]).__name__}."
             )
         return TableClassifier.from_pipeline(check)
     if not isinstance(check, TableClassifier):
@@ -203,7 +205,7 @@ class Subject:
 
     @property
     def n_groups(self) -> int:
-        """Number of groups of rows in the fit; 0 if the fit had no groups."""
+        """Number of groups of rows in the fit; 0 for a fit without groups."""
         return int(getattr(getattr(self.inner, "fitted_pair_", None), "n_groups", 0))
 
     @property
@@ -283,10 +285,10 @@ class Subject:
 
     @cached_property
     def is_uninformative(self) -> bool:
-        """Whether the fit has no information on unlabelled positives; see `is_uninformative`.
+        """Whether the fit has no information on unlabelled positives; see the function `is_uninformative`.
 
-        False if the user passed a label frequency, propensities or known values, if several looks or audits separate
-        the models, or if all rows are labelled.
+        False for a naive model, if the user passed a label frequency, propensities or known values, if several looks or
+        audits separate the models, or if all rows are labelled.
         """
         if isinstance(self.inner, NaiveClassifier) or self.models_are_separated or bool(self.s.all()):
             return False
@@ -336,16 +338,29 @@ class Subject:
         """Return an origin whose piece can be understood without knowledge of the preparation."""
         if origin.piece == "nan":
             return origin._replace(piece=MISSING)
+        if origin.piece in _WORDS_IN_BRACKETS and self._has_words_in_brackets:
+            return origin._replace(piece=_WORDS_IN_BRACKETS[origin.piece])
         if self.kinds.get(str(origin.column)) == "high_cardinality" and origin.piece.isdigit():
             return origin._replace(piece=f"words {int(origin.piece) + 1}", unit=np.nan, words=True)  # a text embedding
         return origin
 
+    @property
+    def preparation_steps(self) -> list[Any]:
+        """Steps of the preparation of the table."""
+        preparation = self.model.preparation_
+        return [step for _, step in getattr(preparation, "steps", [("", preparation)])]
+
+    @cached_property
+    def _has_words_in_brackets(self) -> bool:
+        """Whether the preparation writes `none` as `(none)`."""
+        return any(isinstance(step, KeepNone) for step in self.preparation_steps)
+
     @cached_property
     def kinds(self) -> dict[str, str]:
         """Kind of each raw column according to skrub, if skrub prepared the table."""
-        preparation = self.model.preparation_
-        steps = [step for _, step in getattr(preparation, "steps", [("", preparation)])]
-        found: Any = next((step.column_to_kind_ for step in steps if hasattr(step, "column_to_kind_")), {})
+        found: Any = next(
+            (step.column_to_kind_ for step in self.preparation_steps if hasattr(step, "column_to_kind_")), {}
+        )
         return {str(name): str(kind) for name, kind in found.items()}
 
     @cached_property
@@ -392,8 +407,8 @@ class Subject:
 def is_uninformative(frequency: float | None, low: float | None, high: float | None) -> bool:
     """Return whether a fit has no information on unlabelled positives.
 
-    That is the case if nearly all positives are labelled according to the fit, and its interval is missing, very wide,
-    or so short that it reflects only the uncertainty of the share of labelled rows.
+    That is the case if nearly all positives are labelled according to the fit, and the interval of the class prior is
+    missing, very wide, or so short that it reflects only the uncertainty of the share of labelled rows.
     """
     if frequency is None or frequency <= NEARLY_ALL_LABELLED:
         return False
@@ -410,8 +425,8 @@ def _refuse_odd(inner: Any, n_rows: int, facts: LooksSummary | None, propensity:
         raise ValueError("X has no rows. Pass the rows that the model was fitted on.")
     if audit is not None and facts is None:
         raise ValueError(
-            f"audit was passed, but this {type(inner).__name__} was fitted without audits. Leave audit out, or fit the "
-            "model with audit=."
+            f"audit was passed, but this {type(inner).__name__} was fitted without audits. Leave audit out, or pass "
+            "a model that was fitted with audit=."
         )
     if propensity is not None and hasattr(inner, "predict_propensity"):
         raise ValueError(
@@ -427,8 +442,8 @@ def _codes(s: Any, coding: Any, facts: LooksSummary | None, n_rows: int) -> Any:
     codes = check_looks(s, coding=coding, name="s").labels
     if codes.shape != (n_rows, len(facts.names)):
         raise ValueError(
-            f"s must have one row for each row of X and one column for each look, ({n_rows}, {len(facts.names)}); got "
-            f"the shape {codes.shape}."
+            f"s must have the shape ({n_rows}, {len(facts.names)}): one row for each row of X, and one column for each "
+            f"look of the fit; got the shape {codes.shape}."
         )
     return _or_nan(codes)
 

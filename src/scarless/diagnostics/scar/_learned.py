@@ -47,7 +47,8 @@ def class_columns(roles: Roles, *, estimator: Any, cv: int, rng: np.random.Gener
     """Return the columns of the logistic class model, scaled to unit variance.
 
     The first columns are the out-of-fold scores and the expected propensity attributes; with ``estimator="logistic"``,
-    the classification attributes themselves. The attributes that class and labelling share follow.
+    the classification attributes themselves. The last columns are the attributes that may affect both the class and the
+    labelling.
     """
     X, w = standardised(roles.X_class, roles.w), roles.w
     if estimator == LOGISTIC or X.shape[1] == 0:
@@ -69,9 +70,10 @@ def standardised(X: Any, w: Vector) -> Any:
 def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, cv: int, rng: np.random.Generator) -> Matrix:
     """Return scores of every row, predicted by models that were not trained on the row's fold.
 
-    The scores are the logit of being labelled by each classifier, and the logit of being positive by a logistic model
-    with a constant propensity. No classifier is best everywhere: boosting and forests find nonlinear effects, forests
-    are better with many weak columns such as words, and the logistic model is better with few rows.
+    The scores are the logit of the probability of a label according to each classifier, and the logit of the class
+    probability according to a logistic model with a constant propensity. No classifier is best everywhere: boosting and
+    forests find nonlinear effects, forests are better with many weak columns such as words, and the logistic model is
+    better with few rows.
     """
     chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if estimator is None else [estimator]
     limit = 1.0 / (1.0 + np.exp(MAX_LOGIT))
@@ -85,7 +87,7 @@ def expected_attributes(X: Any, Z: Matrix, w: Vector, *, cv: int, rng: np.random
     """Return the expected value of each column of `Z` given `X`, by a forest that was not trained on the row's fold.
 
     If the scores miss an effect of `X` on the class, a column of `Z` that is correlated with `X` could explain this
-    effect and look like a cause of the labelling. The expected values in the class model prevent this.
+    effect and look like a cause of the labelling. Expected values as columns of the class model prevent this.
     """
     forest = _forest(X, ExtraTreesRegressor, 5).set_params(random_state=_seed(rng))
     expected = np.empty_like(Z)
@@ -99,9 +101,10 @@ def expected_attributes(X: Any, Z: Matrix, w: Vector, *, cv: int, rng: np.random
 def _check_folds(cv: int, s: Vector) -> None:
     fewest = int(min(s.sum(), (1.0 - s).sum()))
     if cv > fewest:
+        advice = "Pass more rows." if fewest < 2 else f"Use at most cv={fewest}."
         raise ValueError(
             f"cv={cv} is too large: each fold needs a labelled and an unlabelled row, and there are {s.sum():.0f} "
-            f"labelled and {(1.0 - s).sum():.0f} unlabelled rows. Use at most cv={fewest}."
+            f"labelled and {(1.0 - s).sum():.0f} unlabelled rows. {advice}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Fits of two logistic models with a constant and with a varying propensity, for tests of SCAR."""
+"""Fits the pair twice, once with a constant propensity and once with a logistic propensity, for tests of SCAR."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from scarless.pair.problem import PairProblem
 WEAK_PENALTY_C = 1e4
 TOL, MAX_ITER = 1e-10, 500
 SIGNIFICANT = 0.05  # p-values below this are reported as findings
-MAX_STANDARD_ERROR = 10.0  # in log odds per standard deviation; a larger standard error means an unknown effect
+MAX_STANDARD_ERROR = 10.0  # in log odds per standard deviation; effects with larger standard errors are unknown
 
 
 class NullFit(NamedTuple):
@@ -31,7 +31,7 @@ class NullFit(NamedTuple):
 
 
 class PairComparison(NamedTuple):
-    """The fit with a constant propensity (`null`) compared with the fit with a varying propensity (`alternative`)."""
+    """A fit with a constant propensity (`null`), compared with a fit with a logistic propensity (`alternative`)."""
 
     null: NullFit
     alternative: Vector  # coefficients of `f`, then slopes and intercept of `e`
@@ -46,25 +46,29 @@ def fit_null(D: Matrix, s: Vector, w: Vector) -> NullFit:
 
 
 def compare(D: Matrix, Z: Matrix, s: Vector, w: Vector) -> PairComparison:
-    """Fit `f` on `D` with a constant `e`, then with a logistic `e` on `Z`; all columns have unit variance.
+    """Fit `f` on `D` with a constant `e`, then with a logistic `e` on `Z`. All columns must have unit variance.
 
-    Both likelihoods may have several optima. Each model is therefore also started from the fit of the other, so that
-    the likelihood ratio does not depend on the quality of the starts.
+    Both likelihoods may have several optima. The fit with a constant `e` is therefore also started from the fit with a
+    logistic `e`, and vice versa, so that the likelihood ratio depends less on the starts.
     """
     engine = engine_of(np.column_stack([D, Z]), s=s, w=w)
     constant, varying = _pair(D.shape[1], 0), _pair(D.shape[1], Z.shape[1])
+
+    def label_frequency(fit: Solution) -> float:
+        beta_f, beta_e = varying.split(fit.parameters)
+        return _label_frequency(logits(D, beta_f), logits(Z, beta_e), w)
+
     null = _null(_fit(engine, constant))
     full = min(_fit(engine, varying), _fit(engine, varying, _without_slopes(null, Z)), key=_objective)
-    beta_f, beta_e = varying.split(full.parameters)
-    share = _label_frequency(logits(D, beta_f), logits(Z, beta_e), w)
-    again = _null(_fit(engine, constant, np.append(beta_f, logit(share))))
+    again = _null(_fit(engine, constant, np.append(varying.split(full.parameters)[0], logit(label_frequency(full)))))
     if again.value < null.value:
         null = again
         full = min(full, _fit(engine, varying, _without_slopes(null, Z)), key=_objective)
     covariance = _covariance(engine, varying, full.parameters)
-    if D.shape[1] == 0:  # only the product of `f` and `e` is identified, so log odds of `e` are unknown
+    if D.shape[1] == 0:  # a constant `f` and the intercept of `e` are only weakly identified, so effects are unknown
         covariance[:] = np.nan
-    return PairComparison(null, full.parameters, max(2.0 * (null.value - full.value), 0.0), covariance, share)
+    statistic = max(2.0 * (null.value - full.value), 0.0)
+    return PairComparison(null, full.parameters, statistic, covariance, label_frequency(full))
 
 
 def wald_statistic(estimate: Vector, covariance: Matrix) -> float:

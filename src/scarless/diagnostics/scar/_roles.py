@@ -1,4 +1,4 @@
-"""Checks of the input of the tests of SCAR: each column may affect the class, the labelling, or both."""
+"""Checks the input of the tests of SCAR, and which columns may affect the class, the labelling, or both."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ class Roles(NamedTuple):
     s: Vector
     w: Vector  # weights, above 0
     names: tuple[str, ...]  # of the columns of Z
-    left_out: tuple[str, ...]  # propensity attributes that are constant or a linear combination of others
+    left_out: tuple[str, ...]  # propensity attributes that are constant, or linear combinations of others
 
     @property
     def n_rows(self) -> float:
@@ -52,12 +52,12 @@ class Roles(NamedTuple):
 
 
 _NO_ATTRIBUTES = (
-    "{user} needs propensity_attributes: columns that the labelling may depend on and that are, ideally, unrelated to "
-    "the class given the other columns. Without such columns no test is possible, because a constant propensity can "
+    "{user} needs propensity_attributes: columns that the labelling may depend on. Ideally, they are unrelated to the "
+    "class given the other columns. Without such columns no test is possible, because a constant propensity can "
     "explain any labels."
 )
 _NO_CLASS = (
-    "{user}: all columns are propensity attributes, so no column is left for the class. Name "
+    "{user}: the labelling may depend on every column, so no column is left for the class. Name "
     "classification_attributes, or fewer propensity_attributes."
 )
 
@@ -149,9 +149,10 @@ def _prepared(X: Any, selections: dict[str, Any]) -> tuple[Any, list[Any]]:
         wanted = {names[j] for j in chosen}
         gone = wanted - {each.column for each in origins}
         if gone:
+            are, which = ("is", "this name") if len(gone) == 1 else ("are", "these names")
             raise ValueError(
-                f"{parameter}: {', '.join(map(repr, sorted(gone)))} cannot be used, because a constant or empty column "
-                f"has no effect. Leave it out of {parameter}."
+                f"{parameter}: {listed([repr(name) for name in sorted(gone)])} {are} constant or empty, so no effect "
+                f"can be estimated. Remove {which} from {parameter}."
             )
         moved.append([j for j, each in enumerate(origins) if each.column in wanted])
     return made, moved
@@ -193,11 +194,11 @@ def _check_enough(labelled: float, unlabelled: float, n_tested: int, user: str) 
     if min(labelled, unlabelled) < MIN_ROWS_PER_LABEL:
         raise ValueError(
             f"{user} needs at least {MIN_ROWS_PER_LABEL} labelled and {MIN_ROWS_PER_LABEL} unlabelled rows; there are "
-            f"{labelled:.0f} and {unlabelled:.0f}. Pass more rows; a test with fewer rows is not informative."
+            f"{labelled:.0f} labelled and {unlabelled:.0f} unlabelled rows. Pass more rows."
         )
     if labelled < MIN_LABELLED_PER_ATTRIBUTE * n_tested:
         warn_user(
-            f"{user} tests {n_tested} attributes with {labelled:.0f} labelled rows, fewer than "
+            f"{user} tests {n_tested} attributes with {labelled:.0f} labelled rows, which is fewer than "
             f"{MIN_LABELLED_PER_ATTRIBUTE} for each attribute. p-values are approximate, and only strong effects are "
             "detected. Name fewer propensity_attributes.",
             UserWarning,
@@ -205,16 +206,21 @@ def _check_enough(labelled: float, unlabelled: float, n_tested: int, user: str) 
 
 
 def _warn_about_left_out(left_out: tuple[str, ...], n_tested: int, user: str) -> None:
+    if n_tested == 0 and not left_out:
+        raise ValueError(
+            f"{user} has nothing to test: there are no propensity attributes. Name propensity_attributes, or fewer "
+            "classification_attributes."
+        )
     if n_tested == 0:
         raise ValueError(
             f"{user} has nothing to test: all propensity attributes ({listed(left_out, MAX_NAMES)}) are constant. Name "
             "attributes that differ between rows."
         )
     if left_out:
+        column, it = ("This column is", "it") if len(left_out) == 1 else ("Each of these columns is", "them")
         warn_user(
-            f"{user} leaves out {listed(left_out, MAX_NAMES)}. The effect of a column that is constant, or a linear "
-            "combination of other propensity attributes, cannot be estimated. Leave such columns out of "
-            "propensity_attributes.",
+            f"{user} leaves out {listed(left_out, MAX_NAMES)}. {column} constant, or a linear combination of other "
+            f"propensity attributes, so its effect cannot be estimated. Remove {it} from the propensity_attributes.",
             UserWarning,
         )
 

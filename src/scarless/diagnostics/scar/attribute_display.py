@@ -46,12 +46,12 @@ class LabellingAttributesDisplay(Display):
 
     @classmethod
     def from_result(cls, result: LabellingAttributes, *, ax: Any = None) -> Self:
-        """Draw the result of `labelling_attributes`; ``per="deviation"`` makes attributes comparable.
+        """Draw the result of `labelling_attributes`, preferably computed with ``per="deviation"``.
 
         Parameters
         ----------
         result : LabellingAttributes
-            The effects to draw.
+            The effects to draw. Effects per standard deviation are comparable between attributes.
         ax : matplotlib Axes, optional
             Axes to draw on. By default, a new figure.
 
@@ -85,7 +85,7 @@ class LabellingAttributesDisplay(Display):
     ) -> Self:
         """Estimate the effects and draw them, by default for one standard deviation of each attribute.
 
-        Effects for one unit of attributes on different scales (euros, years) do not fit on one axis.
+        Effects per unit do not fit on one axis if the attributes have different scales, such as euros and years.
 
         Parameters
         ----------

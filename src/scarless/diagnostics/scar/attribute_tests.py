@@ -86,7 +86,7 @@ class LabellingAttributes:
     __repr__ = __str__
 
     def summary(self) -> str:
-        """Return in words which attributes drive the labelling, under which condition, and which were not tested.
+        """Return a text on the attributes that affect the labelling, and on attributes that could not be tested.
 
         Returns
         -------
@@ -263,7 +263,7 @@ def labelling_attributes(
 def _table(
     roles: Roles, effect: Vector, error: Vector, scale: Vector, level: float, per: str, label_frequency: float
 ) -> LabellingAttributes:
-    """Return effects for one `scale` of each attribute, in order of evidence, with untested attributes last."""
+    """Return effects divided by `scale`, the strongest evidence first and attributes that were not tested last."""
     missing = np.full(len(roles.left_out), np.nan)
     statistic = np.append((effect / error) ** 2, missing)
     effect, error = np.append(effect / scale, missing), np.append(error / scale, missing)
@@ -290,6 +290,7 @@ def _warn_about_flat_likelihood(names: list[str]) -> None:
     warn_user(
         f"labelling_attributes cannot estimate the effect of {listed(names, MAX_NAMES)}: the likelihood is flat. "
         "Either too few rows are labelled, or an effect on the class explains the labels equally well. Name fewer "
-        "propensity_attributes, or leave these attributes out of classification_attributes.",
+        "propensity_attributes. If one of these attributes does not affect the class, leave it out of "
+        "classification_attributes.",
         UserWarning,
     )

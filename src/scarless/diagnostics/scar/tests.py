@@ -23,7 +23,7 @@ from scarless.numerics.label_tests import (
 from scarless.outside.notices import listed
 
 METHODS = ("score", "likelihood-ratio", "wald", "kolmogorov-smirnov")
-MAX_THRESHOLDS = 20  # largest number for each attribute, for the Kolmogorov-Smirnov distance
+MAX_THRESHOLDS = 20  # for each attribute, in the Kolmogorov-Smirnov distance
 CELLS_PER_BATCH = 2**20  # simulated labels in memory at a time (8 MB)
 
 
@@ -159,9 +159,9 @@ def scar_test(
         `labelling_attributes` uses for single attributes.
     ``"kolmogorov-smirnov"``
         For each attribute, the largest distance between its distributions among labelled and among unlabelled
-        positives, at all values or at 20 quantiles. The statistic is the sum over attributes. Unlabelled rows have the
-        weight :math:`\Pr(y=1|s=0,x)` under SCAR. The null distribution is simulated. Detects effects of any shape; the
-        other tests detect trends.
+        positives, at all values or, if there are more than 21 values, at 20 quantiles. The statistic is the sum over
+        attributes. Unlabelled rows have the weight :math:`\Pr(y=1|s=0,x)` under SCAR. The null distribution is
+        simulated. Detects effects of any shape; the other tests detect trends.
 
     Parameters
     ----------

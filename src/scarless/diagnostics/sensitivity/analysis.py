@@ -54,10 +54,10 @@ class Sensitivity:
     propensity may differ arbitrarily between rows. If the propensity depends on some attributes only, the bounds are
     valid but may be wide.
 
-    :math:`\Gamma = 2` means that a fitted propensity of 0.5 lies between 0.33 and 0.67, one of 0.1 between 0.05 and
-    0.18, and one of 0.9 between 0.82 and 0.95. A propensity near 1 hardly changes, and one of exactly 1 does not
-    change. A row with :math:`P = 0` does not change either. If such propensities may be wrong, use `within`;
-    ``within(0)`` assumes nothing.
+    With :math:`\Gamma = 2`, a fitted propensity of 0.5 may be 0.33 to 0.67, a fitted propensity of 0.1 may be 0.05 to
+    0.18, and a fitted propensity of 0.9 may be 0.82 to 0.95. A propensity near 1 hardly changes, and a propensity of
+    exactly 1 does not change. A row with :math:`P = 0` does not change either. If such propensities may be wrong, use
+    `within`; ``within(0)`` assumes nothing.
 
     The bounds do not include the error of `P` itself, which can be checked against the labels with
     `LabelCalibrationDisplay`.
@@ -67,7 +67,7 @@ class Sensitivity:
     label_probability : array of shape (n_rows,)
         :math:`\Pr(s=1|x)` of each row: `f e` of a fitted model, or the prediction of a calibrated model of the labels.
     propensity : float or array of shape (n_rows,)
-        Propensity that may be wrong, in (0, 1], at least `label_probability`.
+        Propensity that may be wrong, in (0, 1]. It must be at least `label_probability`.
     s : array of shape (n_rows,), optional
         Observed labels: 1 for labelled rows, 0 for unlabelled rows. By default, the bounds are for the population that
         the rows come from, and for new rows. With labels, they are for these rows: labelled rows are positive, and
@@ -187,8 +187,8 @@ class Sensitivity:
         Parameters
         ----------
         gamma : float, at least 1
-            The value 1 means the fitted propensity. ``np.inf`` gives the limit for large factors, which assumes nothing
-            about rows with :math:`P > 0` and :math:`e < 1`; other rows do not change.
+            With 1, the fitted propensity is assumed to be right. ``np.inf`` gives the limit for large factors, which
+            assumes nothing about rows with :math:`P > 0` and :math:`e < 1`; other rows do not change.
 
         Returns
         -------
@@ -308,7 +308,7 @@ class Sensitivity:
         chosen = make_quantity(quantity, self._rows, decisions=decisions, scores=scores, row=row, rival=rival)
         threshold, is_floor = _check_conclusion(at_least, at_most)
         if not 1e-12 <= real_number(rtol) < 1:
-            raise ValueError(f"rtol must lie between 1e-12 and 1; got {shown(rtol)}.")
+            raise ValueError(f"rtol must be at least 1e-12 and below 1; got {shown(rtol)}.")
         self._warn_about_certain_labels()
 
         def bound(gamma: float) -> float:
@@ -398,7 +398,7 @@ def _check_conclusion(at_least: float | None, at_most: float | None) -> tuple[fl
     if (at_least is None) == (at_most is None):
         found = "neither" if at_least is None else "both"
         raise ValueError(
-            f"at_least or at_most must be passed, as the threshold of the conclusion; got {found}. Pass one of the two."
+            f"Exactly one of at_least and at_most must be passed, as the threshold of the conclusion; got {found}."
         )
     threshold = at_least if at_least is not None else at_most
     number = real_number(threshold)
@@ -409,7 +409,7 @@ def _check_conclusion(at_least: float | None, at_most: float | None) -> tuple[fl
 
 
 def _first_failure(holds: Callable[[float], bool], rtol: float) -> float:
-    """Return the smallest value from 1 on at which a condition fails; the condition must also fail at larger values."""
+    """Return the smallest value, from 1 on, at which a condition fails. It must then fail at all larger values too."""
     if not holds(1.0):
         return 1.0
     if holds(np.inf):

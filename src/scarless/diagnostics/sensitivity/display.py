@@ -188,7 +188,7 @@ class SensitivityDisplay(Display):
             return _capital(f"{self.curve.quantity} if the propensity is wrong")
         conclusion = _capital(tipping.conclusion)
         if tipping.gamma == 1.0:
-            return f"{conclusion}: does not hold for the fitted propensity"
+            return f"Not true for the fitted propensity: {tipping.conclusion}"
         if math.isinf(tipping.gamma):
             return f"{conclusion} for every Γ"
         return f"{conclusion} up to Γ = {tipping.gamma:.3g}"

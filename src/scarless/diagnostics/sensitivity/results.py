@@ -34,10 +34,10 @@ class SensitivityBounds:
     gamma : float or None
         Largest factor by which the odds of the propensity may be wrong; None for limits passed to `within`.
     propensity : Box
-        ``low`` and ``high`` of each row: the admissible propensities that are at least :math:`\Pr(s=1|x)`.
+        ``low`` and ``high`` of each row: limits of the admissible propensities, which are at least :math:`\Pr(s=1|x)`.
     probability : Box
-        ``low`` and ``high`` of each row: the class probability :math:`f(x)`, or :math:`\Pr(y=1|x,s)` if `Sensitivity`
-        has labels.
+        ``low`` and ``high`` of each row: bounds on the class probability :math:`f(x)`, or on the posterior
+        :math:`\Pr(y=1|x,s)` if `Sensitivity` has labels.
     rows : SensitivityRows
         Fitted values of the rows.
 
@@ -246,16 +246,16 @@ class RankBounds:
 
     @property
     def above(self) -> NDArray[np.bool_]:
-        """Matrix that is True at `i`, `j` if row `i` is more likely positive than row `j` for all propensities.
+        """Matrix that is True at `i`, `j` if row `i` ranks above row `j` for all admissible propensities.
 
-        This holds if the interval of row `i` is above the interval of row `j`.
+        This is the case if the lower bound of row `i` is above the upper bound of row `j`.
         """
         return self.low[:, None] > self.high[None, :]
 
     def statements(self) -> list[str]:
         """Return the pairs of rows whose order holds for all admissible propensities, as text.
 
-        The method is for a few rows. For more than 10,000 pairs, use `best`, `worst` or the matrix `above`.
+        More than 10,000 pairs raise an error; use `best`, `worst` or the matrix `above` instead.
 
         Returns
         -------

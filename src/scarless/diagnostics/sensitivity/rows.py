@@ -25,7 +25,7 @@ from scarless.numerics.sharp_bounds import Box
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import listed
 
-MAX_ROUNDING_ERROR = 1e-12  # relative error by which the product of `f` and `e` may exceed `e`
+MAX_ROUNDING_ERROR = 1e-12  # relative error by which `P`, the product of `f` and `e`, may exceed `e`
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,13 @@ class SensitivityRows:
         values = check_vector(check_row_order(scores, "scores", self.index), "scores", n_rows=self.n)
         if np.isnan(values).any():
             raise ValueError(
-                f"scores must not contain NaN; {np.isnan(values).sum()} of {self.n} rows do. Pass a score for each row."
+                f"scores must not contain NaN; {np.isnan(values).sum()} of {self.n} values are NaN. Pass a score for "
+                "each row."
             )
         return np.unique(values, return_inverse=True)[1].reshape(-1)
 
     def position(self, row: Any) -> int:
-        """Return the position of a row that is given by its name; without names, check the given position."""
+        """Return the position of the row with this name. If rows have no names, check that `row` is a position."""
         if self.names is None:
             if not isinstance(row, int | np.integer) or isinstance(row, bool) or not 0 <= row < self.n:
                 raise ValueError(
@@ -107,10 +108,10 @@ class SensitivityRows:
         if len(found) != 1:
             if found:
                 raise ValueError(f"{row!r} is the name of {len(found)} rows. Give each row a different name.")
-            first = ", ".join(repr(name) for name in self.names[:3].tolist())
+            first = listed([repr(name) for name in self.names[:3].tolist()])
             raise ValueError(
-                f"{row!r} is not the name of a row. The names come from the index of the data frame or from row_names: "
-                f"{first}, ..."
+                f"{row!r} is not the name of a row. Use a name from the index of the data frame or from row_names. The "
+                f"first names are {first}."
             )
         return found[0]
 
@@ -163,7 +164,7 @@ def fitted_values(model: Any, X: Any, propensity: ArrayLike | None) -> tuple[Vec
 
 
 def check_explained(P: Vector, e: Vector, name: str) -> Vector:
-    """Check that the propensity is at least `P`, and return the smaller of the two, which removes rounding errors."""
+    """Check that the propensity is at least `P`, up to rounding errors. Return `P`, at most equal to the propensity."""
     bad = np.flatnonzero(e * (1.0 + MAX_ROUNDING_ERROR) < P)
     if bad.size:
         raise ValueError(
@@ -213,7 +214,7 @@ _DECISION_METRICS = {
 def make_quantity(
     name: str, rows: SensitivityRows, *, decisions: Any = None, scores: Any = None, row: Any = None, rival: Any = None
 ) -> Quantity:
-    """Check the options of a quantity and return it by name, so that it can be bounded for many boxes."""
+    """Check the options, and return the quantity with this name. Its bounds can be computed for many boxes."""
     check_choice(name, "quantity", tuple(REQUIRED_OPTIONS))
     required = REQUIRED_OPTIONS[name]
     given = {"decisions": decisions, "scores": scores, "row": row, "rival": rival}

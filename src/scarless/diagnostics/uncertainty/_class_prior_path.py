@@ -1,4 +1,4 @@
-"""Maximisation of the likelihood at fixed class priors, each solution started from its neighbour."""
+"""Maximises the likelihood at fixed class priors; each optimisation starts from the nearest known solution."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,8 @@ _MAX_STEP = 0.5  # largest step from one solution to the next
 _MIN_STEP = 1e-3  # smallest step; if a shorter step is needed, the profile ends
 _MAX_ABS_LOGIT = 7.0  # beyond it, a class prior is practically 0 or 1
 _MAX_POINTS = 40  # largest number of points on each side of the fit
-_SHOWN_DROP = 1.5  # drop of the log-likelihood, in multiples of the cut, down to which the profile is computed
+# The profile ends if the log-likelihood has dropped by this multiple of the cut, the drop that rejects a class prior.
+_SHOWN_DROP = 1.5
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class PenalisedFixedPriorProblem:
 
 
 class ProfilePath:
-    """Solutions at class priors around a fit; `points` maps the class priors to show to their solutions."""
+    """Solutions at class priors around a fit; `points` maps each class prior of the profile to its solution."""
 
     def __init__(self, inference: PairInference, problem: PairProblem) -> None:
         self.inference, self.engine = inference, problem.engine
@@ -78,7 +79,7 @@ class ProfilePath:
         return self.engine.total(self.inference.objective.totals, point.parameters)
 
     def follow(self, side: int, cut: float) -> tuple[float, bool]:
-        """Step away from the fit until the drop in log-likelihood exceeds the cut.
+        """Step away from the fit until the drop in log-likelihood exceeds 1.5 times the cut.
 
         Return the class prior at which the drop equals the cut, and True. If the class prior becomes practically 0 or 1
         before the drop equals the cut, or if the optimisation fails, return the last class prior with a smaller drop,

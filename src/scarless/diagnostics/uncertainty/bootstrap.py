@@ -38,7 +38,7 @@ _ATTRIBUTES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "prope
 _MIN_RESAMPLES = 20  # with fewer, the ends of intervals are too uncertain
 _SHOWN_ROWS = 20
 _RESAMPLES_IN_LOCKSTEP = 256  # largest number of resamples that a device fits at the same time
-_MIN_MEAN_WEIGHT = 0.1  # mean of the positive weights below which weights are relative rather than counts
+_MIN_MEAN_WEIGHT = 0.1  # if the mean of the positive weights is smaller, they are relative weights, not counts
 
 
 class BootstrapInterval(NamedTuple):
@@ -100,7 +100,7 @@ class BootstrapIntervals:
         return self.intervals["label_frequency_"]
 
     def to_frame(self) -> Any:
-        """Return all intervals as a pandas DataFrame, indexed by quantity and attribute or row."""
+        """Return all intervals as a pandas DataFrame, indexed by quantity, and by attribute or row."""
         pandas = need("pandas", "BootstrapIntervals.to_frame", extra="frames")
         index = pandas.MultiIndex.from_tuples([row[:2] for row in self._rows()], names=["quantity", "of"])
         return pandas.DataFrame([row[2:] for row in self._rows()], index=index, columns=["estimate", "low", "high"])
@@ -180,7 +180,7 @@ def bootstrap_intervals(
     ----------
     estimator : fitted classifier
         Classifier of this package whose `fit` accepts ``sample_weight``. It is cloned, not changed. It may be the last
-        step of a pipeline or inside a `TableClassifier`, whose preparation is not refitted.
+        step of a pipeline or inside a `TableClassifier`; the steps before the classifier are not refitted.
     X : array, sparse matrix or data frame of shape (n_rows, n_columns)
         Attributes of the rows that the estimator was fitted on. For a tensor on a device, with scikit-learn's
         ``array_api_dispatch``, up to 256 resamples are fitted there at the same time.
@@ -392,7 +392,7 @@ def _refit(job: "_InEngine | _InMemory", rows: Any, seed: int) -> _Outcome:
 
 @contextmanager
 def _silence() -> Iterator[list[Any]]:
-    """Collect warnings in a list instead of showing them; only in the main thread, because filters are global."""
+    """Collect warnings in a list instead of showing them; in the main thread only, because filters are global."""
     if threading.current_thread() is not threading.main_thread():
         yield []
         return
@@ -426,12 +426,13 @@ def _check_enough(outcomes: list[_Outcome]) -> None:
     if not failed:
         return
     (error, times), *_ = Counter(failed).most_common(1)
-    text = f"{len(failed)} of {len(outcomes)} resamples could not be fitted ({times} times: {error})"
+    text, error = f"{len(failed)} of {len(outcomes)} resamples could not be fitted.", error.rstrip(".")
     if times == len(outcomes):
-        raise ValueError(f"{text}. All failed with the same error: check X, s and fit_params.")
+        raise ValueError(f"{text} All failed with the same error: {error}. Check X, s and fit_params.")
+    text += f" The most frequent error ({'once' if times == 1 else f'{times} times'}): {error}."
     if 2 * len(failed) > len(outcomes):
-        raise ValueError(f"{text}. Too few resamples remain for an interval. Check that enough rows are labelled.")
+        raise ValueError(f"{text} Too few resamples remain for an interval. Check that enough rows are labelled.")
     warn_user(
-        f"{text}. The intervals use the other resamples. They are too narrow if failures depend on the drawn rows.",
+        f"{text} The intervals are computed from the other resamples, and may be too narrow.",
         UserWarning,
     )

@@ -76,9 +76,10 @@ class Direction:
         if not self.class_prior_error:
             return _harmless_sentence(self.parts)
         effect = (
-            "only the penalty determines the class prior along this direction"
+            "only the penalty determines the class prior"
             if self.class_prior_error >= 1  # the class prior could take any value
-            else f"one standard error along this direction changes the class prior by {self.class_prior_error:.2g}"
+            else "changing these coefficients together by one standard error changes the class prior by "
+            f"{self.class_prior_error:.2g}"
         )
         return f"{self._description()} ({effect})."
 
@@ -92,8 +93,8 @@ class Direction:
             lower = " with a lower label frequency" if self.lowers_label_frequency else ""
             fits = "as well" if none else "almost as well" if hardly else "slightly worse"
             others = name_parameters([p for p in self.parts if not p.is_intercept])
-            adjusted = f", with {others} adjusted" if others else ""
-            return f"The intercepts of both models: a larger class prior{lower} fits {fits}{adjusted}"
+            adjusted = f" and {others}" if others else ""
+            return f"A larger class prior{lower} fits {fits} after adjusting the intercepts of both models{adjusted}"
         if all(sides):
             return f"The data {separate} {name_parameters(sides[0])} from {name_parameters(sides[1])}"
         return f"The data have {'no' if none else 'little'} information on {name_parameters(self.parts)}"
@@ -137,7 +138,7 @@ class FitInformation:
         )
 
     def directions(self) -> tuple[list[Direction], list[Direction]]:
-        """Return the weak directions that change the class prior, the worst first, and those that do not change it."""
+        """Return the directions that change the class prior, the worst first, and the directions that do not."""
         values, vectors, noise = self.data.values, self.data.vectors, self.data.noise
         gradient = self.data.scale * self.gradient
         along, harmless = _split_null(vectors[:, np.abs(values) <= noise], gradient, noise)
@@ -155,7 +156,7 @@ class FitInformation:
         return moving[:MAX_DIRECTIONS_SHOWN], sorted(rest, key=lambda direction: len(direction.parts))
 
     def correlations(self) -> dict[str, float]:
-        """Return the correlation of each shared attribute's two coefficients, by the data alone."""
+        """Return, for each attribute of both models, the correlation of its two coefficients without the penalty."""
         places = {parameter: j for j, parameter in enumerate(self.parameters)}
         known = np.isfinite(self.data.errors(np.eye(len(self.parameters))))
         root, found = self.data.root, {}

@@ -53,8 +53,8 @@ class IdentifiabilityReport:
 
         - "identified by a form that the labels contradict": `form_test_` rejects that both models are linear in their
           attributes. The class prior may be far outside its interval.
-        - "not identified": `data_interval` is very wide, or swapping the models gives a class prior outside of it, or
-          another start has a higher likelihood (`higher_optimum_`).
+        - "not identified": `data_interval` is very wide, or swapping the models gives a class prior outside this
+          interval, or another start leads to a higher likelihood (`higher_optimum_`).
         - "weakly identified": `data_interval` is wide, or all positives are labelled according to the fit, or the fit
           did not converge, or there are fewer than 5 labelled rows for each parameter, or tied candidates have class
           priors outside of `data_interval`.
@@ -123,7 +123,8 @@ class IdentifiabilityReport:
         lines += [str(direction) for direction in self.harmless[:MAX_DIRECTIONS_SHOWN]]
         if len(self.harmless) > MAX_DIRECTIONS_SHOWN:
             more = len(self.harmless) - MAX_DIRECTIONS_SHOWN
-            lines.append(f"{more} more sets of collinear or constant columns, on which no prediction depends.")
+            sets = "set" if more == 1 else "sets"
+            lines.append(f"{more} more {sets} of collinear or constant columns, which do not affect predictions.")
         most = np.flatnonzero(self.penalty_share > 0.5)
         if most.size:
             ordered = [self.parameters[j] for j in most[np.argsort(-self.penalty_share[most], kind="stable")]]
@@ -192,9 +193,9 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     ===============
     Given the form of both models, the data identify the class prior only weakly: 0.603 [0.432, 0.751];
     without the penalty [0.426, 0.756].
-    - The intercepts of both models: a larger class prior with a lower label frequency fits slightly
-      worse, with x0 of the classifier adjusted (one standard error along this direction changes the
-      class prior by 0.086).
+    - A larger class prior with a lower label frequency fits slightly worse after adjusting the
+      intercepts of both models and x0 of the classifier (changing these coefficients together by one
+      standard error changes the class prior by 0.086).
     - Condition number of the information: 49.6; with the penalty 45.8.
     - ...
     - This analysis is local; profile_class_prior covers a wider range.
@@ -290,13 +291,14 @@ def _verdict_sentence(report: IdentifiabilityReport) -> str:
         )
     if report.verdict == "not identified":
         return (
-            f"The data do not identify the class prior: {own} depends on the penalty and on the form of the models. "
-            f"Without the penalty, the interval is {alone}."
+            f"The data do not identify the class prior: the estimate {own} depends on the penalty and on the form of "
+            f"the models. Without the penalty, the interval is {alone}."
         )
     if report.verdict == CONTRADICTED:
         return (
-            "The data identify the class prior only if the class is linear in the attributes and the labelling depends "
-            f"only on the named attributes. The labels contradict this: {own} may be far off."
+            "The data identify the class prior only if the log-odds of the class are linear in the attributes and the "
+            "labelling depends only on the propensity attributes. The labels contradict this assumption: the estimate "
+            f"{own} may be far off."
         )
     how = " only weakly" if report.verdict == "weakly identified" else ""
     return f"Given the form of both models, the data identify the class prior{how}: {own}; without the penalty {alone}."

@@ -48,11 +48,11 @@ class ClassPriorProfile:
         Class priors that the data do not reject: twice the drop in log-likelihood is below the quantile of a
         chi-squared distribution with one degree of freedom.
     closed : tuple of two bool
-        Whether the profile reached the `cut` on the left and on the right. On a side on which it did not, the interval
-        ends at the last class prior of the profile.
+        Whether the profile dropped to the `cut` on the left, and on the right. If it did not, this end of the interval
+        is the last class prior of the profile on that side.
     other_optima : list of ClassPriorProfile
-        Profiles around other optima that the data do not reject. Their `difference` and `interval` are relative to the
-        fit, too. The other optima are those that `fit` found from its starts (``n_starts``) and, if both models use the
+        Profiles around other optima that the data do not reject. Their `difference` and `interval` are also relative to
+        the fit. The other optima are those that `fit` found from its starts (``n_starts``) and, if both models use the
         same attributes, the swapped models.
     """
 
@@ -259,7 +259,7 @@ def _refuse_recalibrated(model: Any) -> None:
     if hasattr(model, "recalibration_"):
         raise ValueError(
             f"This {type(model).__name__} is recalibrated, so its fit does not maximise a penalised likelihood and has "
-            "no profile. fit has evaluated the likelihood on a grid of class priors: see recalibration_.grid and "
+            "no profile. Instead, the likelihood was evaluated on a grid of class priors: see recalibration_.grid and "
             "class_prior_interval(). For a profile, fit SAREMClassifierCV(recalibrate=False), or SAREMClassifier "
             "without an estimator."
         )
@@ -275,7 +275,7 @@ def _check_same_fit(inference: PairInference, path: ProfilePath) -> None:
         if abs(now - then) > 1e-5 * abs(then):
             raise ValueError(
                 f"X, s, sample_weight and audit must be those that the model was fitted on; the {words} is "
-                f"{now:.8g}, but it was {then:.8g} in fit. Pass the arguments of fit."
+                f"{now:.8g}, but was {then:.8g} in fit. Pass the arguments of fit."
             )
 
 

@@ -14,19 +14,21 @@ _LINES = ("-", "--", ":", "-.")
 
 
 class SelectionPathDisplay(Display):
-    """Plot of the held-out log-likelihood of all candidates against the penalty of the classifier.
+    """Plot of the held-out log-likelihood of all candidates against `C`, the inverse penalty of the classifier.
 
-    Colours show which attributes the classifier uses, and line styles the penalty of the propensity model. Filled dots
-    are candidates that are tied with the best candidate. In each set of attributes, the tied candidate whose `C` is
-    nearest to 1 is selected. Rings mark the selected candidates, which are averaged. Without recalibration, one ring
-    marks the selected candidate with the lowest label frequency.
+    Colours show which attributes the classifier uses, and line styles show `propensity_C`. Filled dots mark candidates
+    that are tied with the best: their held-out log-likelihood differs from the best by no more than noise. Of the tied
+    candidates with the same attributes, the search prefers the one whose `C` is nearest to 1. A recalibrated search
+    averages these preferred candidates, one for each set of attributes. Otherwise it selects one of them: the candidate
+    with the lowest label frequency or, with several looks, audits or known values, with the highest log-likelihood.
+    Rings mark the candidates that were averaged or selected.
 
     Parameters
     ----------
     cv_results : dict of arrays
         The attribute ``cv_results_`` of a `SAREMClassifierCV`.
     best_index : int
-        Index of the best selected candidate.
+        Index of the selected candidate with the highest held-out log-likelihood.
     members : sequence of int, optional
         Indices of all selected candidates, ``selection_.members``. By default, only `best_index`.
 
@@ -100,13 +102,13 @@ class SelectionPathDisplay(Display):
             xscale="log",
             xlabel="C of the classifier (inverse penalty)",
             ylabel="mean log-likelihood of\nheld-out labels",
-            title="Selected in each set of attributes:\nof the candidates tied with the best, the C nearest to 1",
+            title="Rings: selected candidates\n(tied with the best, with the C nearest to 1)",
         )
         self._cut_low_scores(ax)
         legend_below(ax)
 
     def _mark_selected(self, ax: Any) -> None:
-        """Draw a ring around each selected candidate, with their label frequencies in the legend."""
+        """Draw a ring around each selected candidate, and show the label frequencies in the legend."""
         results = self.cv_results
         chosen = [self.best_index] if self.members is None else list(self.members)
         ring = {"color": "black", "markerfacecolor": "none"}

@@ -199,7 +199,7 @@ def is_the_propensity_recovered(results: Results) -> Answer:
     against = duels(results, SAR_EM, SCAR_METHODS, "mse_e")
     tables = (_propensity_table(results, errors), *((duel_table(results, against),) if against else ()))
     if not shares:
-        reason = "There are no results of the best constant to compare it with."
+        reason = "There are no results of the best constant propensity to compare these errors with."
         return Answer(question, "Judge by the errors", (typical, reason), tables)
     verdict, claim = _recovery_verdict(results, shares)
     compared = [f"Compared with an estimated constant propensity (SCAR): {_count(results, against)}"] if against else []
@@ -232,8 +232,8 @@ def _recovery_verdict(results: Results, shares: dict[tuple[str, Condition], floa
     fit = {
         "Yes": "This agrees with the paper, which finds propensities estimated well.",
         "Mostly": "This agrees with the paper, which finds propensities estimated well, in most cases but not in all.",
-        "In part": "The paper finds propensities estimated well; this run confirms it for some cases only.",
-        "No": "The paper finds propensities estimated well; this run does not confirm it.",
+        "In part": "The paper finds propensities estimated well; this run confirms the finding for some cases only.",
+        "No": "The paper finds propensities estimated well; this run does not confirm the finding.",
     }[verdict]
     return verdict, (
         f"{results.label(SAR_EM)} explains {percent(median(shares.values()))} of the variance of propensities in the "
@@ -261,7 +261,7 @@ def does_the_number_matter(results: Results) -> Answer:
     question = "Q3. Does the number of propensity attributes matter?"
     counts = sorted(results.spec["n_propensity_attributes"])
     if len(counts) < 2:
-        return _no_answer(question, f"all runs have {counts[0]} of them")
+        return _no_answer(question, f"all runs have the same number, {counts[0]}")
     few, many = counts[0], counts[-1]
     changes = {setting: _changes(results, setting, few, many, "mse_f") for setting in results.spec["settings"]}
     changes = {setting: found for setting, found in changes.items() if found}

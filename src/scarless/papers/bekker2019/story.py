@@ -23,7 +23,7 @@ CORRECTED_AND_PUBLISHED = (
 )
 NOTE = (
     "The code published with the paper drops rows of negative weight, returns the share of labelled rows for TIcE, and "
-    "uses KM2's class prior as the label frequency. Each corrected method is compared with what that code computes; "
+    "uses KM2's class prior as the label frequency. Each corrected method is compared with an emulation of that code; "
     "gains are positive if the correction helps."
 )
 PAPER_METHOD_NAME = replace(

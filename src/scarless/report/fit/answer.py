@@ -34,7 +34,10 @@ FLAT_LOGITS = 0.2  # distance between the 5% and 95% quantiles of logits, below 
 # The report warns if more than this share of rows is unlabelled and has a probability above `CERTAIN_PROBABILITY`.
 CERTAIN_PROBABILITY, MAX_CERTAIN_SHARE = 0.999, 0.05
 _LOGIT_MARGIN = 1e-12  # distance of probabilities from 0 and 1 before the logit is taken
-NO_ESTIMATE = "this fit cannot estimate how many more rows are positive, because it finds every positive labelled"
+NO_ESTIMATE = (
+    "this fit cannot estimate how many rows without a label are positive, because according to it every positive has a "
+    "label"
+)
 MAX_LABELLED_SHARE_CHANGE = 0.25  # largest relative difference of labelled shares between the fit and these rows
 MAX_NAMES = 6  # names in a sentence
 
@@ -81,7 +84,7 @@ def _scaled(found: IntervalEstimate, n: float, less: float) -> IntervalEstimate:
 
 
 def _sentence(
-    subject: Subject, n: float, labelled: float, found: IntervalEstimate, missing: IntervalEstimate, reserved: str
+    subject: Subject, n: float, labelled: float, found: IntervalEstimate, missing: IntervalEstimate, doubt: str
 ) -> str:
     rows = f"{count(n)} rows" if n == subject.n_rows else f"{count(n)} rows (counted by their weights)"
     start = f"{count(labelled)} of {rows} {'has' if labelled == 1 else 'have'} a label"
@@ -89,36 +92,42 @@ def _sentence(
         start += f", about {about(max(labelled - subject.labelled_positives, 0.0))} of them by mistake"
     if isinstance(subject.inner, NaiveClassifier):
         return (
-            f"{start}; this model treats all other rows as negative, so it cannot estimate how many positives have no "
+            f"{start}. This model treats all other rows as negative, so it cannot estimate how many positives have no "
             "label."
         )
     if subject.is_uninformative:
-        return f"{start}; {NO_ESTIMATE}."
+        return f"{start}. {NO_ESTIMATE[0].upper()}{NO_ESTIMATE[1:]}."
     if found.value is None:
-        return f"{start}; this model does not estimate the number of positives."
-    if found.low is None or found.high is None:
-        range_ = f"{share(found.value)} of rows; without a confidence interval"
-    else:
-        range_ = f"{share_range(found.low, found.high)} of rows"
-    return f"{start}; we estimate {about(found.value * n)} positives ({range_}){reserved}; {_missing_labels(missing)}."
+        return f"{start}. This model does not estimate the number of positives."
+    return f"{start}. {estimate_sentences(found, found.value * n, missing, subject.level, doubt)}"
 
 
-def _missing_labels(missing: IntervalEstimate) -> str:
-    """Return how many positives have no label; if the estimate is 0, the upper end of its interval."""
-    left = about(missing.value or 0.0)
+def estimate_sentences(
+    share_: IntervalEstimate, positives: float, missing: IntervalEstimate, level: float, doubt: str
+) -> str:
+    """Return the estimated share and number of positives, how many of them have no label, and the doubt, if any."""
+    interval = "no confidence interval"
+    if share_.low is not None and share_.high is not None:
+        interval = f"{share(level)} interval {share_range(share_.low, share_.high)}"
+    number_, left, most = about(positives), about(missing.value or 0.0), about(missing.high or 0.0)
+    rows = f"about {number_} {'row' if number_ == '1' else 'rows'} ({share(share_.value)}; {interval})"
     if left != "0":
-        return f"about {left} {'has' if left == '1' else 'have'} no label"
-    most = about(missing.high or 0.0)
-    return f"up to {most} may have no label" if most != "0" else "all of them have a label"
+        rest = f", so about {left} {'positive has' if left == '1' else 'positives have'} no label"
+    elif most != "0":
+        rest = f", and that up to {most} {'positive has' if most == '1' else 'positives have'} no label"
+    else:
+        rest = ", so all positives have a label"
+    reserved = f" This estimate is {doubt}." if doubt else ""
+    return f"We estimate that {rows} {'is' if number_ == '1' else 'are'} positive{rest}.{reserved}"
 
 
 def reservation(may_be_swapped: bool, leaks: Sequence[Leak]) -> str:
-    """Return a clause that qualifies the estimate if the models may be swapped or a column leaks the label."""
+    """Return "not reliable", with a condition for leaking columns, or "" if there is no such doubt."""
     if may_be_swapped:
-        return ", which is not reliable"
+        return "not reliable"
     if not leaks:
         return ""
-    return f", which is not reliable if {recorded(leaks)} recorded because of the label"
+    return f"not reliable if {recorded(leaks)} recorded because of the label"
 
 
 def recorded(leaks: Sequence[Leak]) -> str:
@@ -131,7 +140,7 @@ def _notes(subject: Subject, why_none: str) -> list[str]:
     if why_none and not isinstance(subject.inner, NaiveClassifier):
         notes.append(f"No interval: {why_none}")
     elif not why_none and not subject.is_uninformative:
-        notes.append(f"The confidence level of intervals is {share(subject.level)}.{_measured_coverage(subject)}")
+        notes.append(f"The confidence level of the intervals is {share(subject.level)}.{_measured_coverage(subject)}")
     if subject.weights is not None:
         notes.append("Rows are counted by their weights.")
     if subject.grouped:
@@ -151,29 +160,26 @@ def _measured_coverage(subject: Subject) -> str:
     if subject.looks is not None or subject.level != 0.95 or isinstance(inner, SCARClassifier):
         return ""
     kind = next((kind for kind in COVERAGE if type(inner) is kind), None)
-    if kind is None:
-        return ""
-    if subject.may_be_swapped:
-        return " The intervals do not allow for swapped models."
+    if kind is None or subject.may_be_swapped:
+        return "" if kind is None else " The intervals do not allow for swapped models."
+    tests = " In 260 tests on tables where the positives are known"
+    contained = "such intervals contained the true share in"
     if getattr(inner, "propensity_attributes", None) is None:
         coverage = COVERAGE_WITHOUT_ATTRIBUTES.get(kind, "")
-        sentence = (
-            " In 260 benchmark tests with known classes and no columns named for the labelling, such intervals "
-            f"contained the true share of positives in {coverage} of cases."
+        if not coverage:
+            return " Without columns named for the labelling, the reliability of such intervals was not measured."
+        return f"{tests}, without columns named for the labelling, {contained} {coverage} of the tests."
+    if kind is SARStackingClassifier:
+        doubt = f"{COVERAGE[kind]} of the tests."
+    elif kind is SAREMClassifier and not hasattr(inner, "recalibration_"):
+        doubt = (
+            "only 64 to 77% of the tests, so the interval is probably too short. It assumes that the class model is "
+            "linear and that its penalty on large coefficients is right. --model search and --model stack make weaker "
+            "assumptions."
         )
-        return sentence if coverage else " Their coverage was not measured for fits without columns for the labelling."
-    plain = kind is SAREMClassifier and not hasattr(inner, "recalibration_")
-    coverage = "64 to 77%" if plain else COVERAGE[kind]
-    sentence = (
-        " In 260 benchmark tests with known classes, such intervals contained the true share of positives in "
-        f"{coverage} of cases."
-    )
-    if plain:
-        sentence += (
-            " This interval assumes that the class model is linear and that the penalty is right; --model search and "
-            "--model stack allow for both."
-        )
-    return sentence
+    else:
+        doubt = f"only {COVERAGE[kind]} of the tests, so the interval is probably somewhat too short."
+    return f"{tests}, {contained} {doubt}"
 
 
 def _cautions(subject: Subject, found: IntervalEstimate, frequency: float | None, identifiability: Any) -> list[str]:
@@ -189,17 +195,18 @@ def _cautions(subject: Subject, found: IntervalEstimate, frequency: float | None
     reasons += _ranking_cautions(subject)
     labelled = int(subject.s.sum())
     if labelled == subject.n_rows:
-        reasons.append("Every row has a label: there is nothing left to estimate.")
+        reasons.append("Every row has a label, so there are no rows without a label to rank.")
     elif labelled < FEW_LABELS:
         reasons.insert(
             0,
-            f"Only {labelled} rows have a label. Rely on the order of the rows, not on the number of positives. To "
-            "improve the estimate, name the columns that drive the labelling, or check about 30 rows without a label.",
+            f"Only {labelled} {'row has' if labelled == 1 else 'rows have'} a label. Rely on the order of the rows, "
+            "not on the number of positives. To improve the estimate, name the columns that drive the labelling "
+            "(--propensity), or audit about 30 rows without a label (--audit).",
         )
     if isinstance(inner, SARStackingClassifier) and not subject.labelling_columns:
         reasons.append(
-            "No columns are named that drive the labelling. The estimate assumes that rows with a higher probability "
-            "of being positive are labelled more often. The labels cannot confirm this."
+            "No columns were named that drive the labelling (--propensity). The estimate assumes that rows with a "
+            "higher probability of being positive are labelled more often. The labels cannot confirm this."
         )
     elif (
         _assumes_one_propensity(subject) and not isinstance(inner, NaiveClassifier) and not subject.models_are_separated
@@ -224,14 +231,14 @@ def _fit_cautions(inner: Any, frequency: float | None, found: IntervalEstimate) 
         )
     if frequency is not None and frequency > NEARLY_ALL_LABELLED and not isinstance(inner, NaiveClassifier):
         reasons.append(
-            "The model finds that all positives already have a label. A model also finds this if the data do not "
-            "determine how many positives are labelled. The model is then no better than one that treats every row "
-            "without a label as negative."
+            "In this fit, all positives already have a label. A fit also ends like this if the data do not determine "
+            "how many positives have a label. It is then no better than a model that treats every row without a label "
+            "as negative."
         )
     if found.value is not None and found.value > NEARLY_ALL_POSITIVE:
         reasons.append(
-            "The model finds that nearly every row is positive: the labelling model alone explains the labels. This is "
-            "rarely true. Name fewer columns for the labelling."
+            "In this fit, nearly every row is positive, and only the labelling model explains which rows have a label. "
+            "This is rarely true. Name fewer columns for the labelling (--propensity)."
         )
     return reasons
 
@@ -243,29 +250,29 @@ def _data_cautions(found: IntervalEstimate, identifiability: Any, subject: Subje
         width = found.high - found.low
         if width > WIDE_INTERVAL or width > UNINFORMATIVE_PART * (1.0 - known):
             reasons.append(
-                "The data hardly determine the number of positives: every share from "
-                f"{share_range(found.low, found.high)} of rows fits the labels about equally well."
+                "The data hardly determine the number of positives: all shares of positives from "
+                f"{share_range(found.low, found.high)} are compatible with the labels."
             )
     if identifiability is not None and identifiability.swapped is not None:
         reasons.append(
-            "The same columns explain the class and the labelling, so the two models could be swapped: the labels "
-            f"would fit as well with {share(number(identifiability.swapped))} positives. Name the columns that drive "
-            "the labelling."
+            "The class model and the labelling model use the same columns, so the two models may be swapped. Swapped, "
+            f"they fit the labels equally well, with {share(number(identifiability.swapped))} positives. To prevent "
+            "this, name the columns that drive the labelling (--propensity)."
         )
     elif identifiability is not None and identifiability.verdict == "not identified":
         reasons.append(
-            "The labels do not determine the number of positives: the estimate depends on the functional form of the "
-            "models."
+            "The labels alone do not determine the number of positives. The estimate depends on the assumption that "
+            "the log-odds of being positive, and of getting a label, are linear in the columns."
         )
     elif identifiability is not None and identifiability.verdict == CONTRADICTED:
         reasons.append(
-            "The labels contradict the functional form of the models, and the number of positives depends on this "
-            "form. --model stack does not assume that the class model is linear."
+            "The labels contradict the assumption that the log-odds are linear in the columns, and the number of "
+            "positives depends on this assumption. --model stack does not assume that the class model is linear."
         )
     elif subject.may_be_swapped:
         reasons.append(
             "Every column may drive the class, the labelling or both, and the data cannot always separate these "
-            "effects. To get a much more certain estimate, name the columns that drive the labelling."
+            "effects. To get a much more certain estimate, name the columns that drive the labelling (--propensity)."
         )
     selection = getattr(subject.inner, "selection_", None)
     if selection is not None and selection.wide:
@@ -282,7 +289,7 @@ def _label_cautions(checks: tuple[Check, ...]) -> list[str]:
         return []
     return [
         "The model does not fit the labels: in some groups of rows, labels are more or less frequent than predicted. "
-        "Predictions for rows without a label are then not reliable either."
+        "The probabilities of rows without a label are therefore not reliable either."
     ]
 
 
@@ -291,8 +298,8 @@ def _ranking_cautions(subject: Subject) -> list[str]:
     certain = int(np.count_nonzero((subject.f > CERTAIN_PROBABILITY) & (subject.s == 0) & (subject.weight > 0)))
     if certain > MAX_CERTAIN_SHARE * subject.n_rows:
         return [
-            f"The model is certain that {count(certain)} rows without a label are positive. Such a model is usually "
-            "overfitted. Do not rely on the estimate."
+            f"The model gives {count(certain)} rows without a label a probability of more than 99.9% of being "
+            "positive. Such a model is usually overfitted. Do not rely on the estimate."
         ]
     low, high = np.clip(np.quantile(subject.f[subject.weight > 0], [0.05, 0.95]), _LOGIT_MARGIN, 1.0 - _LOGIT_MARGIN)
     if logit(high) - logit(low) > FLAT_LOGITS:
@@ -321,6 +328,6 @@ def _other_rows_cautions(subject: Subject, frequency: float | None) -> list[str]
     if abs(now - then) <= MAX_LABELLED_SHARE_CHANGE * max(now, then):
         return []
     return [
-        f"The model was probably fitted to other rows: {share(now)} of these rows have a label, compared with "
-        f"{share(then)} of the rows of the fit. The share of positives is estimated from the rows of the fit."
+        f"The model was probably fitted to other rows than these: {share(now)} of these rows have a label, compared "
+        f"with {share(then)} of the rows of the fit. The share of positives is that of the rows of the fit."
     ]

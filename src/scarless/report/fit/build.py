@@ -24,10 +24,10 @@ from scarless.report.words import text
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
 ALL_LABELLED = (
-    "In this fit, every positive already has a label. The probabilities do not show how many of these rows are "
-    "positive. The rows are ordered by their similarity to labelled rows."
+    "In this fit, every positive already has a label. The probabilities therefore do not show how many of the rows "
+    "listed here are positive. They show only how similar the rows are to labelled rows."
 )
-_SHOWN_ELSEWHERE = {"title", "command", "warnings"}  # keys of `run` that are not listed under "How to repeat"
+_SHOWN_ELSEWHERE = {"title", "command", "warnings"}  # keys of `run` that have their own places on the page
 _LIBRARY_WARNINGS = (DeprecationWarning, PendingDeprecationWarning)  # The reader of the page cannot act on these.
 
 
@@ -78,8 +78,9 @@ def model_report(
     random_state : int, numpy generator or RandomState, default=0
         Seed of the random numbers, for samples of rows and for the folds of the SCAR test.
     run : dict, optional
-        Details of the run, such as file, hash and seed, shown under "How to repeat this analysis". `title` is the title
-        of the page, `command` is shown as a command, and `warnings` (a list) are added to the warnings of the report.
+        Details of the run, such as file, hash and seed, shown under "How to repeat this analysis". The key `title` is
+        the title of the page, `command` is shown as a command, and `warnings` (a list) are added to the warnings of the
+        report.
     progress : callable, optional
         Called with a description of the current step.
 
@@ -99,7 +100,7 @@ def model_report(
     >>> model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     >>> report = model_report(model, X, s)
     >>> print(report.answer.sentence)
-    356 of 2,000 rows have a label; we estimate ... positives (...% of rows); about ... have no label.
+    356 of 2,000 rows have a label. We estimate that about ... rows (...%; 95% interval ...) are positive, so about ...
     >>> page = report.to_html()
     """
     given: dict[str, Any] = {"sample_weight": sample_weight, "propensity": propensity, "audit": audit}
@@ -149,7 +150,7 @@ def report_on(
     raised_texts = [plain(each.message) for each in raised if not issubclass(each.category, _LIBRARY_WARNINGS)]
     warned = [*run_values.get("warnings", ()), *raised_texts]
     return FitReport(
-        title=text(run_values.get("title", "Report of a fit")),
+        title=text(run_values.get("title", "How many rows are positive?")),
         kind=type(subject.inner).__name__,
         level=subject.level,
         answer=answer,
@@ -183,17 +184,16 @@ def _check_names(row_names: Any, n_rows: int) -> Any:
     names = row_names.to_numpy() if hasattr(row_names, "to_numpy") else row_names
     if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != n_rows:
         given = f"{len(names)} names" if hasattr(names, "__len__") and not isinstance(names, str) else repr(names)
-        raise ValueError(f"row_names must hold one name for each of the {n_rows} rows; got {given}.")
+        raise ValueError(f"row_names must have one name for each of the {n_rows} rows; got {given}.")
     return names
 
 
 def _run_details(subject: Subject, run_values: Mapping[str, Any], random_state: Any) -> list[NamedValue]:
     shown = [name for name in run_values if name not in _SHOWN_ELSEWHERE]
     given = [NamedValue(text(name), text(_run_value(run_values[name]), 2000)) for name in shown]
-    model_name = "model" if "model" not in run_values else "model in Python"
-    own = [NamedValue(model_name, text(" ".join(repr(subject.inner).split()), 2000))]
-    if isinstance(random_state, int | np.integer):
-        own.append(NamedValue("seed of the report", str(random_state)))
+    own = [NamedValue("model in Python", text(" ".join(repr(subject.inner).split()), 2000))]
+    if isinstance(random_state, int | np.integer) and run_values.get("seed") != random_state:
+        own.append(NamedValue("seed of the report" if "seed" in run_values else "seed", str(random_state)))
     own.append(NamedValue("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"))
     return [*given, *own, *(NamedValue(name, found) for name in PACKAGES if (found := _version(name)))]
 

@@ -1,5 +1,6 @@
-"""The diagnostics of a fit, each with a verdict. A diagnostic that is not available states the reason."""
+"""The diagnostics of a fit, each with a verdict, or with the reason why it is not available."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import SARStackingClassifier
 from scarless.outside.notices import listed
 from scarless.outside.plain_words import plain
+from scarless.pair.recalibrated import LOG_LIKELIHOOD_DIVISOR
 from scarless.report.fit import looks
 from scarless.report.fit.answer import NO_ESTIMATE, recorded
 from scarless.report.fit.data import Check, Mark, NumberTable, Picture
@@ -25,22 +27,32 @@ SIGNIFICANT = 0.05  # p-value
 # the verdict is "Nearly", above the second "No". By judgement.
 SLIGHT_MISFIT, SEVERE_MISFIT = 0.05, 0.2
 MAX_DROP_DRAWN = 8.0  # distance below the maximum log-likelihood to which the profile is drawn
-# The check is "good" if the share of positives stays within its interval when the odds of a label are wrong by this
-# factor. By judgement.
+# The sensitivity check is "good" if the share of positives stays within its interval when the odds of a label are wrong
+# by this factor. By judgement.
 ROBUST_FACTOR = 2.0
 NOT_AVAILABLE = f"Not available: {NO_ESTIMATE}."
 MAX_NAMES = 6  # names in a sentence
+# Words of the models and diagnostics, and the words of the report for the same concepts.
+_REPORT_WORDS = {
+    "class priors": "shares of positives",
+    "class prior": "share of positives",
+    "classifier uses": "class model uses",
+    "the propensity attributes": "the columns named for the labelling",
+    "set of attributes": "set of columns",
+    "propensity model": "labelling model",
+}
+_WORDS = re.compile("|".join(map(re.escape, _REPORT_WORDS)))
 CheckFunction = Callable[[str, str, Examination], Check]
 STEPS = {  # progress texts
-    "identifiability": "checking identifiability",
+    "identifiability": "checking whether the data determine the number of positives",
     "audits": "comparing audits with the model",
     "looks": "comparing looks with the model",
     "facts": "comparing the rows with known values",
     "selection": "comparing the candidate models",
-    "scar": "testing whether the labelling depends on the named columns",
-    "profile": "computing the profile of the class prior",
-    "calibration": "checking the calibration of the labels",
-    "sensitivity": "computing the sensitivity to the labelling model",
+    "scar": "testing whether the labelling depends on the columns named for it",
+    "profile": "computing which shares of positives are compatible with the labels",
+    "calibration": "comparing predicted with observed labels",
+    "sensitivity": "computing the effect of errors of the labelling model",
 }
 
 
@@ -50,7 +62,7 @@ def make_checks(exam: Examination, report_step: Callable[[str], None]) -> tuple[
         ("identifiability", "Do the data determine the number of positives?", _identifiability),
         *_information_checks(exam.subject),
         ("selection", "Which model was chosen, and which others fit as well?", _selection),
-        ("scar", "Does the labelling depend on the columns named for it?", _scar),
+        ("scar", _scar_title(exam.subject), _scar),
         ("profile", "Which shares of positives are compatible with the labels?", _profile),
         ("calibration", "Are labels as frequent as predicted?", _calibration),
         ("sensitivity", "What if the labelling model is wrong?", _sensitivity),
@@ -61,9 +73,20 @@ def make_checks(exam: Examination, report_step: Callable[[str], None]) -> tuple[
         try:
             found.append(function(key, title, exam))
         except REFUSALS as error:
-            found.append(Check(key, title, "none", "Not available for this model.", _in_words([str(error)])))
+            found.append(Check(key, title, "none", "Not available for this fit.", _in_words([str(error)])))
     undetected = _undetected(exam.subject)
     return tuple(_qualified(check, undetected) for check in found) if undetected else tuple(found)
+
+
+def _scar_title(subject: Subject) -> str:
+    names = _labelling_names(subject)
+    columns = "the columns named for it" if len(names) > MAX_NAMES else listed(names)
+    return f"Does the labelling depend on {columns or 'any column'}?"
+
+
+def _labelling_names(subject: Subject) -> list[str]:
+    """Return the columns of the table that the labelling model uses."""
+    return list(dict.fromkeys(text(subject.origins[j].column) for j in subject.labelling_columns))
 
 
 def _undetected(subject: Subject) -> str:
@@ -98,7 +121,8 @@ def _information_checks(subject: Subject) -> list[tuple[str, str, CheckFunction]
 
 
 def _in_words(sentences: Sequence[str]) -> tuple[str, ...]:
-    return tuple(text(plain(line), 2000) for line in sentences)
+    """Return sentences of models and diagnostics in the words of the report."""
+    return tuple(text(_WORDS.sub(lambda found: _REPORT_WORDS[found[0]], plain(line)), 2000) for line in sentences)
 
 
 def _on_a_sample(exam: Examination, sample: Subject) -> tuple[str, ...]:
@@ -118,34 +142,58 @@ def _status_of(width: float) -> str:
 _IDENTIFIED = {
     "identified": (
         "good",
-        "Yes, if both models have the right functional form (log-odds that are linear in the columns).",
+        "Yes, if the log-odds of being positive, and the log-odds that a positive gets a label, are linear in the "
+        "columns.",
     ),
     "weakly identified": ("open", "Only roughly: the labels are compatible with a wide range of numbers of positives."),
     CONTRADICTED: (
         "bad",
-        "No: the labels contradict the functional form of the models. Without this form, the labels do not determine "
-        "the number of positives.",
+        "No: the labels contradict the assumption that the log-odds are linear in the columns. Without this "
+        "assumption, the labels do not determine the number of positives.",
     ),
-    "not identified": ("bad", "No: the number of positives depends on the functional form of the models."),
+    "not identified": (
+        "bad",
+        "No: the estimated number of positives depends on the assumption that the log-odds are linear in the columns.",
+    ),
 }
+_ONE_PROPENSITY = (
+    "Yes, if the log-odds of being positive are linear in the columns, and all positives are equally likely to get a "
+    "label."
+)
 
 
 def _identifiability(key: str, title: str, exam: Examination) -> Check:
     report = exam.identifiability
     if exam.subject.looks is not None:
         return _identifiability_with_information(key, title, exam)
+    if report is None and isinstance(exam.subject.inner, SARStackingClassifier):
+        why = (
+            "This check needs a single class model, and this model averages several. See instead which shares of "
+            "positives are compatible with the labels, below."
+        )
+        return Check(key, title, "none", "Not available for this fit.", (why,))
     if report is None:
         raise ValueError(exam.refusal)
     status, verdict = _IDENTIFIED[report.verdict]
+    if report.verdict == "identified" and not exam.subject.labelling_columns:
+        verdict = _ONE_PROPENSITY
     if report.swapped is not None and report.verdict == "not identified":
         verdict = "No: both models use the same columns, and may be swapped."
     labelled = float(exam.subject.weight @ exam.subject.s)
-    sentences = _in_words(identification_sentences(report, labelled))
+    subject = exam.subject
+    found = identification_sentences(
+        report,
+        labelled,
+        columns={name: str(origin.column) for name, origin in zip(subject.column_labels, subject.origins, strict=True)},
+        level=subject.level,
+        recalibrated=hasattr(subject.inner, "recalibration_"),
+    )
+    sentences = _in_words(found)
     if exam.subject.is_uninformative:
-        note = "The numbers below describe the uncertainty of the share of labelled rows."
+        note = "In this fit, the numbers below are the uncertainty of the share of rows with a label."
         return Check(key, title, "bad", f"No: {NO_ESTIMATE}.", (note, *sentences[1:]))
     if report.verdict == "weakly identified" and is_short(*report.class_prior_interval):
-        verdict = "Only roughly: the interval is short, but the labels are compatible with a wider range."
+        verdict = "Only roughly: the confidence interval is short, but a wider range is compatible with the labels."
     return Check(key, title, status, verdict, sentences)
 
 
@@ -156,9 +204,9 @@ def _identifiability_with_information(key: str, title: str, exam: Examination) -
     words = {"good": "Yes", "open": "Only roughly", "bad": "Hardly"}[status]
     verdict = f"{words}: {share_range(low, high)} of rows are positive, given the labels and the other information."
     details = (
-        "With labels alone, the estimate depends on the functional form of the models. Further information makes it "
-        "depend less on this form: several looks show how many positives are found again, and audits show how many "
-        "positives have no label.",
+        "With labels alone, the estimate depends on the assumption that the log-odds are linear in the columns. "
+        "Further information makes this assumption less important: several looks show how many positives are found "
+        "again, and audits show how many positives have no label.",
     )
     if exam.swappable:
         status, verdict = "bad", f"No: both models use the same columns, and may be swapped. {verdict}"
@@ -169,19 +217,21 @@ def _identifiability_with_information(key: str, title: str, exam: Examination) -
 
 _CANDIDATE_TABLES = {  # caption, head and kinds
     "members": (
-        "The models that were averaged",
+        "The models that were averaged. The nearer the log-likelihood is to 0, the better the model predicts held-out "
+        "labels",
         ("model", "positives", "from", "to", "log-likelihood of held-out labels, per row"),
         ("text", "share", "share", "share", "number"),
     ),
     "search": (
-        "Candidates that fit held-out labels about as well as the best (a smaller C is a stronger penalty)",
+        "Candidates that predict held-out labels (labels not used in the fit) about as well as the best candidate; "
+        "a smaller C is a stronger penalty on large coefficients",
         ("columns of the class model", "C of the class model", "C of the labelling model", "positives",
-         "held-out log-likelihood, per row", "chosen"),
+         "log-likelihood of held-out labels, per row", "chosen"),
         ("text", "number", "number", "share", "number", "text"),
     ),
     "optima": (
-        "The optima that were found",
-        ("initial values", "positives", "share of positives labelled", "log-likelihood below the best", "chosen"),
+        "The optima that the optimiser found from different starts",
+        ("start", "positives", "share of positives labelled", "log-likelihood below the best", "chosen"),
         ("text", "share", "share", "number", "text"),
     ),
 }  # fmt: skip
@@ -200,7 +250,7 @@ def _selection(key: str, title: str, exam: Examination) -> Check:
 def _candidate_table(found: Candidates) -> NumberTable:
     caption, head, kinds = _CANDIDATE_TABLES[found.kind]
     if found.kind == "search" and len(found.rows) < found.n:
-        caption += f"; the first {len(found.rows)} of {found.n}"
+        caption += f" (the first {len(found.rows)} of {found.n})"
     return NumberTable(caption, head, kinds, tuple(tuple(map(_candidate_cell, row)) for row in found.rows))
 
 
@@ -209,29 +259,32 @@ def _candidate_cell(value: Any) -> str | float:
         return "yes" if value else ""
     if isinstance(value, float):
         return value
-    return text(value).replace("the propensity attributes", "the columns for the labelling")
+    return _in_words([str(value)])[0]
 
 
 def _choice(subject: Subject, found: Candidates) -> tuple[str, str]:
     """Return status and verdict of the choice among candidates."""
     inner = subject.inner
     if getattr(inner, "higher_optimum_", None) is not None:
-        return "bad", "Another start of the optimiser leads to a better fit, which was not chosen."
+        return "bad", "From another start, the optimiser finds a better fit, which was not chosen."
     if found.n < 2:
         if hasattr(inner, "optima_") and len(inner.optima_) == 1 and len(inner.optima_[0].starts) == 1:
             return "open", (
-                "The optimiser used one start. A short trial from another start found no better fit, but other optima "
+                "The optimiser used one start. A short trial from another start found no better fit, but better fits "
                 "may exist."
             )
         return "good", "No other candidate fits as well as the chosen model."
     # The range is doubled: the spread of point estimates is narrower than an interval.
     status = _status_of(2.0 * (found.high - found.low))
     if subject.is_uninformative and is_short(found.low, found.high):
-        return "open", f"{found.n} models fit about equally well; in all of them nearly every positive has a label."
+        return "open", f"{found.n} candidates fit about equally well; in all of them nearly every positive has a label."
     range_ = share_range(found.low, found.high)
     if isinstance(inner, SARStackingClassifier):
-        return status, f"{found.n} models were averaged; each alone finds {range_} positives."
-    return status, f"{found.n} models fit about equally well; they find {range_} positives."
+        return status, f"{found.n} models were averaged; they estimate shares of positives of {range_}."
+    return (
+        status,
+        f"{found.n} candidates fit about equally well; they estimate shares of positives of {range_}.",
+    )
 
 
 # --- SCAR test
@@ -246,35 +299,37 @@ def _scar(key: str, title: str, exam: Examination) -> Check:
             key,
             title,
             "open",
-            "Not tested: no columns are named for the labelling.",
+            "Not tested: no columns were named for the labelling.",
             (
-                "Labels alone cannot show whether all positives are equally likely to be labelled, because some class "
-                "model always explains the labels equally well. The test needs columns that may drive the labelling "
-                "but not the class: --propensity COLUMN.",
+                "Labels alone cannot show whether all positives are equally likely to get a label, because some class "
+                "model always explains the labels equally well. The test needs columns that may affect the labelling "
+                "but not the class. Name them with --propensity.",
             ),
         )
     found, sample = tested
-    names = dict.fromkeys(text(sample.origins[j].column) for j in sample.labelling_columns)
-    raw, how = listed(list(names), MAX_NAMES), f"({p_sentence(found.p_value)})"
+    raw, how = listed(_labelling_names(sample), MAX_NAMES), f"({p_sentence(found.p_value)})"
     if np.isnan(found.p_value) or found.degrees_of_freedom == 0:
         status, verdict = "none", "Not available: the test could not be computed from these rows."
     elif found.p_value < SIGNIFICANT:
         status = "good"
-        verdict = f"Yes {how}: whether a positive is labelled depends on {raw}, and this model allows for it."
+        verdict = f"Yes {how}, and this model allows for it."
     else:
-        status, verdict = "open", f"Not detected {how}: the labelling may be independent of {raw}."
+        status, verdict = "open", f"Not detectably {how}: the labelling may be independent of {raw}."
     details = [] if status == "none" else [_scar_statistic(found)]
     details.append(
-        "The test assumes that the columns named for the labelling do not affect the class, given all other columns. "
-        "If one of them affects the class, the test mistakes this effect for an effect on the labelling."
+        "The test assumes that the columns named for the labelling (--propensity) affect only the labelling, and not "
+        "whether a row is positive. The test would mistake an effect on being positive for an effect on the labelling."
     )
     if status == "open":
-        details.append("With more labels, the test could detect weaker effects. Columns that are not named may matter.")
+        details.append(
+            "With more labels, the test could detect weaker effects. The labelling may also depend on columns that "
+            "were not named."
+        )
     return Check(key, title, status, verdict, (*_in_words(details), *_on_a_sample(exam, sample)))
 
 
 def _scar_statistic(found: SCARTest) -> str:
-    hypothesis = "that all positives are equally likely to be labelled"
+    hypothesis = "of the hypothesis that all positives are equally likely to get a label"
     if found.degrees_of_freedom is None:
         return f"Test {hypothesis}: statistic {found.statistic:.3g}."
     degrees = f"{found.degrees_of_freedom} degree{'s' * (found.degrees_of_freedom > 1)} of freedom"
@@ -289,40 +344,43 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
         return Check(key, title, "bad", NOT_AVAILABLE)
     found = exam.profile()
     low, high = found.interval
+    if exam.subject.has_no_false_positives:  # A profile may include shares below the share of labelled rows.
+        low = max(low, min(exam.subject.labelled_share, high))
     status, range_ = "bad" if found.flat else _status_of(high - low), share_range(low, high)
-    sentence = f"shares of positives of {range_} fit the labels about equally well."
+    best = share(float(found.class_prior[int(np.argmax(found.drop))]))
+    sentence = f"Shares of positives from {range_} are compatible with the labels; {best} fits best."
+    if share(low) == share(high):
+        sentence = f"Only shares of positives near {range_} are compatible with the labels."
     if found.recalibrated:
-        verdict = f"Many: {sentence}" if status == "bad" else f"{sentence[0].upper()}{sentence[1:]}"
+        verdict = f"Many. {sentence}" if status == "bad" else sentence
     elif found.flat:
-        verdict = f"Many: {sentence}"
+        verdict = f"Many. {sentence}"
     else:
-        verdict = (
-            f"According to the likelihood, {range_} of the rows of this table are positive. The confidence interval "
-            f"for the population that the rows were drawn from is {share_range(*exam.subject.prior_interval())}."
-        )
+        verdict, population = sentence, share_range(*exam.subject.prior_interval())
+        if population != range_:
+            verdict += (
+                " These are shares in this table. In the population that the rows were drawn from, the confidence "
+                f"interval is {population}."
+            )
     if found.other_optima:
         others = listed([share(other) for other in found.other_optima], MAX_NAMES)
         verdict += f" There are other local optima, with {others} positives."
     # The first sentences of a profile, on the interval and on other optima, repeat the verdict.
     details = _in_words(found.sentences if found.recalibrated else found.sentences[1 + len(found.other_optima) :])
     if found.recalibrated:
-        details = (
-            "The fit evaluates a grid of shares of positives. For each share, all other parameters are chosen to fit "
-            "held-out labels best. The estimate is the mean of these shares, weighted by their likelihood.",
-            *details,
-        )
+        details = (_grid_sentences(exam.subject), *details)
     elif found.sample is not exam.subject:
         (of,) = _on_a_sample(exam, found.sample)
-        details += (f"{of} The model was refitted to these rows; with all rows, the range is shorter.",)
+        details += (f"{of} The model was refitted to these rows; with all rows, the range would be shorter.",)
     falls = "the likelihood falls" if found.recalibrated else "the log-likelihood falls"
     x, y, at = found.class_prior, found.drop, found.estimate
     shown = y > -MAX_DROP_DRAWN
     picture = Picture(
         kind="profile",
-        title="How well the labels fit each share of positives",
+        title="How well each share of positives fits the labels",
         description=(
-            f"A curve over the share of positives: highest at {share(float(x[int(np.argmax(y))]))}; {falls} to both "
-            f"sides. The estimate is {share(at)}, the range {range_}."
+            f"A curve over the share of positives. It is highest at {best}, and {falls} on both sides. The estimate is "
+            f"{share(at)}; the shaded range is {range_}."
         ),
         x_label="share of positives",
         y_label="log-likelihood, relative to its maximum",
@@ -333,6 +391,21 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
         marks=(Mark(at, share(at)),),
     )
     return Check(key, title, status, verdict, details, picture)
+
+
+def _grid_sentences(subject: Subject) -> str:
+    """Return how a recalibrated fit computes its curve, its estimate and its interval."""
+    estimate = (
+        "The estimate is the mean of all shares, weighted by how well they fit."
+        if subject.looks is None
+        else "The estimate is the share that fits best, together with all other information."
+    )
+    return (
+        "The curve shows how well the models fit held-out labels (labels not used in the fit) at each share of "
+        f"positives, with all other parameters chosen to fit best. {estimate} The shaded range is the confidence "
+        "interval. It is wider than the curve alone suggests, because differences in log-likelihood are divided by "
+        f"{LOG_LIKELIHOOD_DIVISOR:g}: no table follows the models exactly."
+    )
 
 
 # --- calibration
@@ -347,7 +420,8 @@ def _calibration(key: str, title: str, exam: Examination) -> Check:
         description=(
             f"{found.predicted.size} groups of rows by predicted probability of a label, from "
             f"{share(found.predicted[0])} to {share(found.predicted[-1])}; observed shares from "
-            f"{share(found.observed[0])} to {share(found.observed[-1])}. On the diagonal both are equal."
+            f"{share(found.observed[0])} to {share(found.observed[-1])}. On the diagonal, predicted and observed "
+            "shares are equal."
         ),
         x_label="predicted",
         y_label="observed",
@@ -357,11 +431,13 @@ def _calibration(key: str, title: str, exam: Examination) -> Check:
         high=tuple(map(float, found.high)),
     )
     details = (
-        f"The calibration error (the mean distance between predicted and observed shares) is {share(found.error)}; "
-        f"{share(found.expected_error)} is expected by chance. Test of fit: chi-squared {ratio(found.statistic)} on "
-        f"{found.degrees_of_freedom} degrees of freedom, {p_sentence(found.p_value)}.",
-        "The model was fitted to these rows; on new rows it fits somewhat worse. This check cannot detect errors that "
-        "cancel out: too many positives with too low probabilities of a label predict the same labels.",
+        f"The calibration error (the mean distance between predicted and observed shares) is {share(found.error)}. If "
+        f"the predictions were right, chance alone would give about {share(found.expected_error)}. Test of fit: "
+        f"chi-squared {ratio(found.statistic)} on {found.degrees_of_freedom} degrees of freedom, "
+        f"{p_sentence(found.p_value)}.",
+        "The model was fitted to these rows; on new rows it fits somewhat worse. This check cannot detect two errors "
+        "that cancel out: a model with too many positives, and too low a probability of a label for each, predicts the "
+        "same labels.",
     )
     return Check(key, title, status, verdict, details, picture)
 
@@ -371,7 +447,7 @@ def _calibrated(found: Calibration, labelled: float) -> tuple[str, str]:
     excess = found.error - found.expected_error
     if found.p_value >= SIGNIFICANT:
         return "good", f"Yes: no detectable misfit ({p_sentence(found.p_value)})."
-    error = f"predictions are off by {share(found.error)} on average, and {share(labelled)} of rows have a label."
+    error = f"predicted shares are off by {share(found.error)} on average, and {share(labelled)} of rows have a label."
     if excess > SEVERE_MISFIT * labelled:
         return "bad", f"No: {error}"
     return ("good", f"Nearly: {error}") if excess < SLIGHT_MISFIT * labelled else ("open", f"Not quite: {error}")
@@ -383,30 +459,30 @@ def _calibrated(found: Calibration, labelled: float) -> tuple[str, str]:
 def _sensitivity(key: str, title: str, exam: Examination) -> Check:
     if exam.subject.is_uninformative and exam.subject.looks is None:
         why = (
-            "This check multiplies the odds that a positive gets a label by a factor. In this fit, every positive gets "
-            "a label with probability 1, and no factor changes this."
+            "This check multiplies the odds that a positive gets a label by a factor. In this fit, every positive has "
+            "a label, and no factor changes this."
         )
         return Check(key, title, "none", NOT_AVAILABLE, (why,))
     found = exam.propensity_bounds()
     table = NumberTable(
-        "Share of positives, if the odds that a positive gets a label are wrong by at most this factor",
+        "Share of positives if the model's odds that a positive gets a label are wrong by up to this factor",
         ("factor", "at least", "at most"),
         ("number", "share", "share"),
         found.bounds,
     )
     low, high = found.bounds[FACTORS.index(2.0)][1:]
     verdict = (
-        f"If the odds that a positive gets a label are wrong by a factor of up to 2, {share_range(low, high)} of rows "
-        "are positive."
+        f"If the model's odds that a positive gets a label are wrong by a factor of up to 2, the share of positives is "
+        f"between {share(low)} and {share(high)}."
     )
     picture = Picture(
         kind="sensitivity",
         title="Share of positives, by the error of the labelling model",
         description=(
-            f"A band that widens from {share(found.estimate)} at a factor of 1 to "
-            f"{share_range(*found.bounds[-1][1:])} at a factor of {FACTORS[-1]:g}."
+            f"A band. At a factor of 1, the share of positives is {share(found.estimate)}; at a factor of "
+            f"{FACTORS[-1]:g}, it is between {share(found.bounds[-1][1])} and {share(found.bounds[-1][2])}."
         ),
-        x_label="factor on the odds of a label",
+        x_label="largest error of the odds of a label (factor)",
         y_label="share of positives",
         x=GAMMAS,
         y=(found.estimate,) * len(GAMMAS),
@@ -415,9 +491,9 @@ def _sensitivity(key: str, title: str, exam: Examination) -> Check:
     )
     details = (
         *_factor_sentences(found),
-        "The shares hold for every labelling whose odds differ from the model by at most the factor. For example, a "
-        "factor of 2 changes a probability of 50% to between 33% and 67%. The sampling error of the labelling model is "
-        "not included.",
+        "The factor limits the error for each row, in either direction. For example, if the model says that a positive "
+        "gets a label with a probability of 50%, then with a factor of 2 the true probability is between 33% and 67%. "
+        "The bounds do not include the sampling error of the labelling model.",
         *_on_a_sample(exam, found.sample),
     )
     status = "good" if found.interval_factor >= ROBUST_FACTOR else "open"
@@ -429,12 +505,12 @@ def _factor_sentences(found: PropensityBounds) -> list[str]:
     sentences = []
     if found.interval is not None and np.isfinite(found.interval_factor):
         sentences.append(
-            f"If the odds are wrong by a factor above {ratio(found.interval_factor)}, the share of positives may lie "
-            f"outside its confidence interval, {share_range(*found.interval)}."
+            f"If the odds are wrong by a factor of more than {ratio(found.interval_factor)}, the share of positives "
+            f"may be outside its confidence interval, {share_range(*found.interval)}."
         )
     if found.most_unlabelled is not None:
         factor, unlabelled = found.most_unlabelled
         most = f"Most positives have no label (an estimated {share(unlabelled)})"
         until = f"unless the odds are wrong by a factor of more than {ratio(factor)}"
-        sentences.append(f"{most}, {until if np.isfinite(factor) else 'whatever the factor'}.")
+        sentences.append(f"{most}, {until if np.isfinite(factor) else 'however wrong the odds are'}.")
     return sentences

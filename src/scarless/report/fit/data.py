@@ -81,11 +81,12 @@ class Effect:
     per_sd: IntervalEstimate
     sd: float | None
     words: bool = False  # whether `piece` lists words of a free-text column
+    date: bool = False  # whether `piece` is a part of a date, such as "year"
 
     @property
     def label(self) -> str:
         """The raw column, with its category or other piece."""
-        return Origin(self.column, self.piece, words=self.words).label
+        return Origin(self.column, self.piece, words=self.words, date=self.date).label
 
 
 @dataclass(frozen=True)

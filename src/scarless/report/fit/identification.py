@@ -3,7 +3,7 @@
 `IdentifiabilityReport.sentences` has the same results with the names of parameters, for users of Python.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
@@ -26,61 +26,80 @@ from scarless.report.words import count, share, share_range
 MAX_NAMES = 6  # names in a sentence
 MAX_SETS_SHOWN = 5  # sets of collinear columns
 CERTAIN_ROWS = (
-    "The estimate assumes that some rows are almost certainly positive. If even these rows are positive with a "
-    "probability of only 80%, for example, the estimate is too high by a factor of up to 1.25 (1 / 0.8). The labels "
-    "cannot show this. To check it, audit some of the rows with the highest class probability."
+    "The estimate assumes that some rows are almost certainly positive. If only 80% of the most probable positives are "
+    "positive, for example, the estimate is too high by a factor of up to 1.25 (1 / 0.8). The labels cannot show this. "
+    "To check it, audit some of the rows without a label that have the highest class probability (column probability "
+    "in the file of ranked rows; predict_proba in Python)."
 )
 _MODELS = {CLASSIFIER: "class model", PROPENSITY: "labelling model"}
 
 
-def identification_sentences(report: IdentifiabilityReport, labelled: float) -> list[str]:
-    """Return what the data determine, and what they leave open; `labelled` is the number of labelled rows."""
-    sentences = [_estimate(report), *map(_direction, report.directions), *_shared(report), *_collinear(report)]
+def identification_sentences(
+    report: IdentifiabilityReport, labelled: float, *, columns: Mapping[str, str], level: float, recalibrated: bool
+) -> list[str]:
+    """Return what the data determine, and what they leave open.
+
+    `labelled` is the number of labelled rows. `columns` maps the names of encoded columns to the columns of the table.
+    `level` is the confidence level of the model's interval, and `recalibrated` says whether that interval comes from a
+    grid of class priors.
+    """
+    sentences = [_estimate(report, _exact(report, level, recalibrated)), *map(_direction, report.directions)]
+    sentences += [*_shared(report), *_collinear(report, columns)]
     n = len(report.parameters)
     if labelled < MIN_LABELLED_PER_PARAMETER * n:
         sentences.append(
-            f"There are {count(labelled)} labelled rows for {n} coefficients. With fewer than "
+            f"The models have {n} coefficients, and {count(labelled)} rows have a label. With fewer than "
             f"{MIN_LABELLED_PER_PARAMETER:g} labelled rows for each coefficient, the intervals tend to be too short."
         )
     return [*sentences, CERTAIN_ROWS] if REACHES_ONE in report.notes else sentences
 
 
-def _estimate(report: IdentifiabilityReport) -> str:
+def _exact(report: IdentifiabilityReport, level: float, recalibrated: bool) -> str:
+    """Return a sentence on the interval that exact models would have, if it is shorter than that of the fit, or ""."""
+    (low, high), (data_low, data_high) = report.class_prior_interval, report.data_interval
+    if not recalibrated or level != report.level or data_high - data_low >= high - low:
+        return ""
+    return (
+        f" If the models were exactly right, the interval would be about {share_range(data_low, data_high)}. The "
+        "reported interval is wider, because models are never exactly right."
+    )
+
+
+def _estimate(report: IdentifiabilityReport, exact: str) -> str:
     own = f"{share(report.class_prior)} ({share_range(*report.class_prior_interval)})"
     if report.higher is not None:
         return (
-            f"This fit is a local optimum, with {own} positives. Another start of the optimiser finds a better fit, "
-            f"with {share(report.higher)} positives. All results of this report are for the first fit."
+            f"This fit, with {own} positives, is a local optimum. From another start, the optimiser finds a better "
+            f"fit, with {share(report.higher)} positives. All results of this report are for the fit with "
+            f"{share(report.class_prior)} positives."
         )
     if report.swapped is not None:
         return (
-            "The class model and the labelling model use the same columns. If the two models are swapped, the labels "
-            f"fit equally well, and {share(report.swapped)} of rows are positive instead of {own}. To prevent a swap, "
-            "name the columns that drive the labelling (--propensity)."
+            "The class model and the labelling model use the same columns. If the two models are swapped, they fit the "
+            f"labels equally well, and {share(report.swapped)} of rows are positive instead of {own}. To prevent a "
+            "swap, name the columns that drive the labelling (--propensity)."
         )
     if report.verdict == "not identified":
         return (
-            f"The estimate, {own}, depends on the functional form of the models and on the penalty on large "
-            f"coefficients. The data alone are compatible with {share_range(*report.data_interval)} positives."
+            f"The estimate, {own}, depends on two assumptions: that the log-odds are linear in the columns, and that "
+            "large coefficients are unlikely (the penalty). Without the penalty, the data are compatible with "
+            f"{share_range(*report.data_interval)} positives."
         )
     if report.verdict == CONTRADICTED:
         return (
-            "The data determine the share of positives only if two assumptions hold: the log-odds of the class are "
-            "linear in the columns, and the labelling depends only on the columns named for it. The labels contradict "
-            f"these assumptions, so the estimate, {own}, may be far off."
+            "The data determine the share of positives only if two assumptions hold: the log-odds of being positive "
+            "are linear in the columns, and the labelling depends only on the columns named for it. The labels "
+            f"contradict at least one of these assumptions, so the estimate, {own}, may be far off."
         )
-    return (
-        f"The estimated share of positives is {own}. The models penalise large coefficients; without this penalty, the "
-        f"interval would be about {share_range(*report.data_interval)}."
-    )
+    return f"The estimated share of positives is {own}.{exact}"
 
 
 def _direction(direction: Direction) -> str:
     """Return a sentence on a combination of coefficients that changes the share of positives."""
     effect = (
-        "Only the penalty on large coefficients limits the share of positives here."
+        "In this respect, only the penalty on large coefficients limits the share of positives."
         if direction.class_prior_error >= 1.0
-        else "This uncertainty alone gives the share of positives a standard error of "
+        else "From this uncertainty alone, the share of positives has a standard error of "
         f"{100.0 * direction.class_prior_error:.2g} percentage points."
     )
     return f"{_uncertainty(direction)} {effect}"
@@ -93,11 +112,13 @@ def _uncertainty(direction: Direction) -> str:
         return _separated(direction.shared, separate)
     sides = [[each for each in direction.parts if each.model == model] for model in (CLASSIFIER, PROPENSITY)]
     if all(any(each.is_intercept for each in side) for side in sides):
-        fewer = ", of which a smaller share is labelled," if direction.lowers_label_frequency else ""
+        changes = ["a smaller share of labelled positives"] * direction.lowers_label_frequency
         fits = "equally well" if none else "almost as well" if hardly else "only slightly worse"
         others = [each for each in direction.parts if not each.is_intercept]
-        also = f" if the effects of {_named(others)} change accordingly" if others else ""
-        return f"A model with more positives{fewer} fits the labels {fits}{also}."
+        if others:
+            changes.append(f"{'another effect' if len(others) == 1 else 'other effects'} of {_named(others)}")
+        also = f", if they also have {listed(changes)}" if changes else ""
+        return f"Models with more positives fit the labels {fits}{also}."
     if all(sides):
         return f"The data {separate} the effects of {_named(sides[0])} from the effects of {_named(sides[1])}."
     return f"The data have {'no' if none else 'little'} information on the effects of {_named(direction.parts)}."
@@ -118,20 +139,38 @@ def _shared(report: IdentifiabilityReport) -> list[str]:
     return [_separated(sorted(strong, key=lambda name: strong[name]), "can hardly separate")] if strong else []
 
 
-def _collinear(report: IdentifiabilityReport) -> list[str]:
-    """Return sentences on coefficients without information, on which no prediction depends."""
-    sentences = []
-    for direction in report.harmless[:MAX_SETS_SHOWN]:
+def _collinear(report: IdentifiabilityReport, columns: Mapping[str, str]) -> list[str]:
+    """Return sentences on coefficients without information, on which no prediction depends.
+
+    For the categories of a column, the data determine the differences between coefficients, which the tables of odds
+    ratios show.
+    """
+    sentences, others, categories = [], [], []
+    for direction in report.harmless:
+        models = {part.model for part in direction.parts}
+        raw = {columns.get(part.attribute) for part in direction.parts}
+        if len(direction.parts) > 1 and len(models) == len(raw) == 1 and None not in raw:
+            categories.append(str(raw.pop()))
+        else:
+            others.append(direction)
+    for direction in others[:MAX_SETS_SHOWN]:
         names = _named(direction.parts)
         if len(direction.parts) == 1:
-            sentences.append(f"{_capital(names)} is probably constant. Predictions do not depend on it.")
+            sentences.append(f"{_capital(names)} is probably constant. No prediction depends on it.")
         else:
             sentences.append(
-                f"{_capital(names)} are collinear, so the data do not determine their single effects. Predictions "
-                "are not affected."
+                f"{_capital(names)} are collinear, so the data determine only their effect together, not the effect of "
+                "each. No prediction depends on the separate effects."
             )
-    more = len(report.harmless) - MAX_SETS_SHOWN
-    return [*sentences, f"There are {more} more sets of collinear or constant columns."] if more > 0 else sentences
+    more = len(others) - MAX_SETS_SHOWN
+    if more > 0:
+        sentences.append(f"There {'is 1 more set' if more == 1 else f'are {more} more sets'} of such columns.")
+    if categories:
+        sentences.append(
+            f"For {listed(list(dict.fromkeys(categories)), MAX_NAMES)}, the data determine only the differences "
+            "between categories. The tables of odds ratios show these differences. Predictions are not affected."
+        )
+    return sentences
 
 
 def _named(parameters: Sequence[Parameter]) -> str:

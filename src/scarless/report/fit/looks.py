@@ -11,27 +11,28 @@ from scarless.outside.notices import listed
 from scarless.report.fit.data import Check, Mark, NamedValue, NumberTable, Picture
 from scarless.report.words import count, p_sentence, share, share_range, text
 
-# Difference between the found and the expected number of audited positives, in standard errors, from which on the check
-# is "open" or "bad". By judgement.
+# Difference between the observed and the expected number of audited positives, in standard errors. From these values
+# on, the check is "open" or "bad". By judgement.
 OPEN_SURPLUS, BAD_SURPLUS = 2.0, 3.0
 SIGNIFICANT, HIGHLY_SIGNIFICANT = 0.05, 0.001  # p-values
 MAX_NAMES = 6  # names in a sentence
 
 AUDIT_ASSUMPTION = (
     "The fit assumes that audited rows were chosen at random, or by their columns or labels, but not by their class. "
-    "If positives are more likely to be audited, the estimated share of positives is too high. In our experiment with "
-    "200 audits, the share was too high by 0.038 if the odds of an audit were 1.5 times as high for positives, by "
-    "0.075 if the odds were twice as high, and by 0.38 if only positive findings were recorded."
+    "If positives are more likely to be audited, the estimated share of positives is too high. We measured this with "
+    "200 audits. The estimate was too high by 3.8 percentage points if the odds of an audit were 1.5 times as high for "
+    "positives, by 7.5 if the odds were twice as high, and by 38 if only positive findings were recorded."
 )
 LOOK_ASSUMPTION = (
-    "The fit assumes that looks are independent given the columns. If some positives are hard to find for reasons that "
-    "no column shows, the estimated share of positives is too low (by 0.07 in our experiment), and its interval is far "
-    "too short. In Python, scarless.diagnostics.goodness_of_fit tests this assumption. Audits do not need it."
+    "The fit assumes that the looks at a row are independent, given its columns. If some positives are hard to find "
+    "for reasons that no column shows, the estimated share of positives is too low (by 7 percentage points in our "
+    "experiment), and its interval is far too short. In Python, scarless.diagnostics.goodness_of_fit tests this "
+    "assumption. Estimates from audits do not need it."
 )
 LABEL_ASSUMPTION = (
     "The fit assumes that all labels are right. In our experiment with two looks, 2% of negatives got a label by "
-    "mistake, and the estimated share of positives was too high by 0.12. With several looks, or audits of labelled "
-    "rows, the rate of such mistakes can be estimated (--false-positive-rate estimate)."
+    "mistake, and the estimated share of positives was too high by 12 percentage points. With several looks, or with "
+    "audits of labelled rows, the rate of such mistakes can be estimated (--false-positive-rate estimate)."
 )
 
 
@@ -52,7 +53,7 @@ def make_given(subject: Subject) -> tuple[NamedValue, ...]:
         found.append(
             NamedValue(
                 "Looks",
-                f"{len(facts.names)} ({names}); {count(int(seen.sum()))} of {count(seen.size)} possible looks took "
+                f"{len(facts.names)} looks at each row ({names}); {count(int(seen.sum()))} of {count(seen.size)} took "
                 "place",
             )
         )
@@ -90,8 +91,11 @@ def _rates(facts: Any) -> str:
     if facts.rate_is == "none":
         return "none, by assumption"
     rates = listed([_estimate(value, interval) for value, interval in facts.rates], MAX_NAMES)
-    words = {"estimated": "estimated", "estimated in part": "estimated if an interval is shown, otherwise given"}
-    return f"{rates}, {words.get(facts.rate_is, 'as given')}"
+    words = {
+        "estimated": "(estimated)",
+        "estimated in part": "(rates with an interval are estimated, the others were given)",
+    }
+    return f"{rates} {words.get(facts.rate_is, '(given)')}"
 
 
 def cautions(subject: Subject) -> list[str]:
@@ -103,9 +107,10 @@ def cautions(subject: Subject) -> list[str]:
     z = None if subject.audit is None else compare_audits(subject).surplus
     if z is not None and abs(z) >= BAD_SURPLUS:
         reasons.append(
-            f"Audited rows are positive {'more' if z > 0 else 'less'} often than the model expects ({abs(z):.1f} "
-            "standard errors). If rows were audited, or audits reported, depending on the class, the estimate is too "
-            f"{'high' if z > 0 else 'low'}. Otherwise the functional form of the models is wrong."
+            f"Audited rows are positive {'more' if z > 0 else 'less'} often than the model expects (by {abs(z):.1f} "
+            f"standard errors). If {'positives' if z > 0 else 'negatives'} were more likely to be audited, or to be "
+            f"recorded, the estimated share of positives is too {'high' if z > 0 else 'low'}. Otherwise the models are "
+            "wrong."
         )
     return reasons
 
@@ -117,7 +122,7 @@ def audits(key: str, title: str, exam: Examination) -> Check:
     """Return the check that compares audited classes with the posteriors of the model."""
     found = exam.audited()
     if not found.n:
-        raise ValueError("All audited rows have a label, so they are positive with or without the audit.")
+        raise ValueError("All audited rows have a label, so the audits say nothing about rows without a label.")
     z = found.surplus
     kind = "audited rows without a label" if exam.subject.has_no_false_positives else "audited rows"
     numbers = f"{count(found.found)} of {count(found.n)} {kind} are positive; the model expects {found.expected:.0f}"
@@ -126,20 +131,18 @@ def audits(key: str, title: str, exam: Examination) -> Check:
     else:
         status = "bad" if abs(z) >= BAD_SURPLUS else "open"
         more = "More" if z > 0 else "Fewer"
-        verdict = f"{more} positives than the model expects: {numbers} ({abs(z):.1f} standard errors)."
+        verdict = f"{more} positives than the model expects: {numbers}. The difference is {abs(z):.1f} standard errors."
     if found.n < ENOUGH_AUDITS and status == "good":
-        status, verdict = "open", f"{verdict} A reliable check needs {ENOUGH_AUDITS} to 100 audits."
+        status, verdict = "open", f"{verdict} A reliable check needs at least {ENOUGH_AUDITS} audits."
     rows: tuple[tuple[str | float, ...], ...] = tuple(
         (share_range(low, high), *numbers) for low, high, *numbers in found.groups
     )
     kinds = ("text", "count", "share", "share", "share", "share")
-    head = ("probability of being positive, without the audit", "rows", "expected", "found", "from", "to")
-    table = NumberTable("Audited rows, by the probability of being positive", head, kinds, rows)
-    about = "without a label" if exam.subject.has_no_false_positives else "with and without a label"
-    bias = (
-        f"The table shows audited rows {about}. The fit used these audits, so they agree with the model better than "
-        "new audits would."
-    )
+    head = ("probability of being positive", "rows", "expected positives", "found positives", "from", "to")
+    which = "without a label" if exam.subject.has_no_false_positives else "with and without a label"
+    caption = f"Audited rows {which}, grouped by the probability of being positive before the audit"
+    table = NumberTable(caption, head, kinds, rows)
+    bias = "The fit used these audits, so they agree with the model better than new audits would."
     details = (AUDIT_ASSUMPTION, bias)
     return Check(key, title, status, verdict, details, _reliability(found), (table,))
 
@@ -150,9 +153,9 @@ def _reliability(audited: AuditComparison) -> Picture:
         kind="calibration",
         title="Expected and found share of positives among audited rows",
         description=(
-            f"{len(expected)} groups of audited rows by their probability of being positive: expected from "
-            f"{share(expected[0])} to {share(expected[-1])}, found from {share(found[0])} to {share(found[-1])}. "
-            "On the diagonal both are equal."
+            f"{len(expected)} groups of audited rows by their probability of being positive. The expected share of "
+            f"positives is {share(expected[0])} in the first group and {share(expected[-1])} in the last; audits found "
+            f"{share(found[0])} and {share(found[-1])}. On the diagonal, expected and found shares are equal."
         ),
         x_label="expected share of positives",
         y_label="found by audits",
@@ -167,7 +170,7 @@ def _reliability(audited: AuditComparison) -> Picture:
 
 
 def several_looks(key: str, title: str, exam: Examination) -> Check:
-    """Return the check of several looks: their labels, the effect of more looks, and the numbers of labels per row."""
+    """Return the check of several looks: their labels, the effect of more looks, and the number of labels of rows."""
     subject, facts = exam.subject, exam.subject.looks
     assert facts is not None
     curve, repeats = exam.detection(), exam.repeats()
@@ -175,19 +178,23 @@ def several_looks(key: str, title: str, exam: Examination) -> Check:
     if p_value < SIGNIFICANT:
         status = "bad" if p_value < HIGHLY_SIGNIFICANT else "open"
         verdict = (
-            f"The numbers of labels per row differ from the numbers that the model expects ({p_sentence(p_value)}). "
-            "The model is wrong, or rows differ in ways that no column shows."
+            f"The model does not fit the number of labels of each row ({p_sentence(p_value)}). Either the model is "
+            "wrong, or rows differ in ways that no column shows."
         )
     else:
         status = "good" if enough_audits else "open"
         verdict = (
-            f"After all {n} looks, {share(float(curve[n - 1]))} of positives have a label. The numbers of labels per "
-            "row are about as expected."
+            f"If all {n} looks take place, an estimated {share(float(curve[n - 1]))} of positives get a label. The "
+            "model fits the number of labels of each row."
         )
+        if not enough_audits:
+            verdict += f" Without {ENOUGH_AUDITS} or more audits, it is uncertain whether the looks are independent."
     details = [LOOK_ASSUMPTION]
     if facts.rate_is == "none":
         details.append(LABEL_ASSUMPTION)
-    details.append(f"Approximate test of the numbers of labels per row: {p_sentence(p_value)}.")
+    details.append(
+        f"Approximate test of whether the model fits the number of labels of each row: {p_sentence(p_value)}."
+    )
     tables = (_by_look(subject), _by_number(repeats))
     return Check(key, title, status, verdict, tuple(details), _detection(curve, n), tables)
 
@@ -201,7 +208,8 @@ def _by_look(subject: Subject) -> NumberTable:
         took, found = np.isfinite(labels[:, k]), labels[:, k] == 1
         rows.append((text(facts.names[k]), float(took.sum()), float(found.sum()), value, low, high))
     head = ("look", "rows examined", "labels", "share of positives labelled", "from", "to")
-    caption = "Results of each look" + ("; all looks have the same propensity" if facts.same_propensity else "")
+    same = " (the model assumes the same probability of a label at all looks)" if facts.same_propensity else ""
+    caption = f"Results of each look{same}"
     return NumberTable(caption, head, ("text", "count", "count", "share", "share", "share"), tuple(rows))
 
 
@@ -210,9 +218,9 @@ def _detection(curve: Vector, n_looks: int) -> Picture:
     return Picture(
         kind="detection",
         title="Share of positives with a label, by the number of looks",
-        description=f"A rising curve: after 1, 2, ... looks, {steps} of positives have a label.",
+        description=f"A rising curve. After 1, 2, ... looks, {steps} of positives have at least one label.",
         x_label="looks",
-        y_label="positives with a label",
+        y_label="positives with at least one label",
         x=tuple(float(k) for k in range(1, curve.size + 1)),
         y=tuple(map(float, curve)),
         marks=(Mark(float(n_looks), "so far"),) if curve.size > n_looks else (),
@@ -223,8 +231,8 @@ def _by_number(repeats: LabelCounts) -> NumberTable:
     rows = tuple(
         (name, float(seen), float(np.round(wanted))) for name, seen, wanted in zip(*repeats.counted, strict=True)
     )
-    head = ("labels of a row", "rows", "expected")
-    return NumberTable("Rows by the number of their labels", head, ("text", "count", "count"), rows)
+    head = ("labels of a row", "rows", "rows expected by the model")
+    return NumberTable("Number of rows with 0, 1, 2, ... labels", head, ("text", "count", "count"), rows)
 
 
 # --- known values
@@ -243,14 +251,14 @@ def known_values(key: str, title: str, exam: Examination) -> Check:
     if contradictions:
         verdict = f"{contradictions[0][0].upper()}{contradictions[0][1:]}"
     details = [
-        "A wrong value with a small standard error biases all estimates, and the intervals do not show it. In our "
-        "experiment with a known value of 0.40, a standard error of 0.01 and a true value of 0.35, no interval "
-        "contained the true value.",
+        "If a known value is wrong and its standard error is small, all estimates are biased, and the intervals do not "
+        "show it. In our experiment with a known value of 0.40, a standard error of 0.01 and a true value of 0.35, no "
+        "interval contained the true value.",
     ]
     if any(hasattr(claim, "where") for claim in facts.known_values):
         details.append(
             "If both models use the same columns, a known share of positives does not determine which of the two "
-            "models is the class model. A second look, or 50 to 100 audits, would determine it."
+            "models is the class model. A second look, or 50 to 100 audits, would determine this."
         )
     table = NumberTable("Known values", head, kinds, rows)
     return Check(key, title, "bad" if contradictions else "good", verdict, tuple(details), None, (table,))

@@ -38,6 +38,21 @@ SCHEMA = 1  # version of the JSON format: increased if a key is removed or chang
 FIRST_ROWS = 20  # ranked rows that are shown without opening the rest
 MAX_EFFECTS_SHOWN = 500  # on the page; the data have all effects
 MAX_COLUMNS_SHOWN = 300
+# Words for the names of settings; names that are not listed, such as "file", are shown as they are.
+SETTING_WORDS = {
+    "rows": "number of rows",
+    "sha256": "SHA-256 of the file",
+    "label": "label column",
+    "looks": "label columns, one for each look",
+    "audit": "audit column",
+    "propensity_attributes": "columns that the labelling depends on",
+    "classification_attributes": "columns that the class depends on",
+    "model": "kind of model",
+    "id": "identifier column",
+    "seed": "seed of the random numbers",
+    "seed of the report": "seed of the random numbers of this report",
+    "level": "confidence level",
+}
 STATUS = {"good": "OK", "open": "uncertain", "bad": "problem", "none": "not tested"}
 
 # Pixels of a panel: the edges of the axes of a drawing, then the row height and name width of a forest plot.
@@ -74,7 +89,7 @@ class FitReport:
     columns : tuple of ReportColumn
         How the raw columns were encoded and used.
     warnings : tuple of str
-        Warnings of the diagnostics, and those of the fit that were passed as ``run["warnings"]``.
+        Warnings of the diagnostics, and the warnings of the fit that were passed as ``run["warnings"]``.
     run : tuple of NamedValue
         Versions, seed and other details of the run.
     command : str
@@ -185,6 +200,7 @@ def _environment(jinja2: Any) -> Any:
     environment.filters.update(
         brief=_brief,
         chance=words.chance,
+        setting=lambda name: SETTING_WORDS.get(name, name),
         count=words.count, share=words.share, ratio=words.ratio, about=words.about, signed=signed, between=_between,
         ratio_between=_ratio_between, as_table=_as_table, count_between=_count_between,
     )  # fmt: skip
@@ -252,18 +268,19 @@ def answer_bar(answer: FitAnswer) -> Bar:
     )
     low, top = answer.share.low, answer.share.high
     interval = None if low is None or top is None else (at(low), at(top))
-    ticks = tuple((25.0 * i, share(end * i / 4)) for i in range(5))
+    ticks = tuple((20.0 * i, f"{20.0 * end * i:g}%") for i in range(6))
     label = "have a label" if not answer.wrong else "are positive and have a label"
     words = f"{share(known)} of all rows {label}"
     if answer.share.value is not None:
         words += f"; an estimated {share(answer.share.value)} are positive"
     if low is not None and top is not None:
         words += f", with a confidence interval from {share(low)} to {share(top)}"
-    return Bar(f"{words}.", parts, interval, ticks, end)
+    ends = f" The bar ends at {share(end)} of the rows." if end < 1 else ""
+    return Bar(f"{words}.{ends}", parts, interval, ticks, end)
 
 
 def forest(effects: Effects) -> Panel:
-    """Draw odds ratios per standard deviation with intervals; arrows mark values beyond the axis."""
+    """Draw odds ratios per standard deviation with intervals. Arrows mark values beyond the axis."""
     shown = [each for each in effects.effects[:FIRST_EFFECTS] if each.per_sd.value]
     limit = _limit(shown)
 
@@ -286,7 +303,8 @@ def forest(effects: Effects) -> Panel:
         areas += _arrows(each, limit, y)
         dots.append(Dot(x(each.per_sd.value or 1.0), y, "k1"))
     first = "; ".join(f"{each.label}: {each.per_sd.value:.3g}" for each in shown[:5] if each.per_sd.value)
-    description = f"Odds ratios per standard deviation of {len(shown)} columns, the strongest first: {first}."
+    description = f"{len(shown)} odds ratios per standard deviation, the strongest first: {first}"
+    description += ", and weaker ones." if len(shown) > 5 else "."
     shapes = (tuple(lines), tuple(dots), tuple(texts))
     return Panel(effects.title, bottom + 40, *shapes, areas=tuple(areas), description=description)
 

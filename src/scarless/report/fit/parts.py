@@ -21,6 +21,7 @@ from scarless.models.explaining import has_coefficients
 from scarless.outside.notices import listed
 from scarless.outside.plain_words import plain
 from scarless.raw.origins import Origin
+from scarless.raw.preparation import TableColumns
 from scarless.report.fit.data import (
     Effect,
     Effects,
@@ -35,28 +36,32 @@ from scarless.report.fit.data import (
     Strength,
 )
 from scarless.report.words import cell, number, p_sentence, text
+from scarless.scale.preparing import FilePreparation
 from scarless.scale.raw_columns import MISSING
 
 MAX_COLUMNS_IN_VERDICT = 3
 MAX_CATEGORIES_NAMED, MAX_DATE_PARTS_NAMED = 12, 6
 SIGNIFICANT = 0.05  # p-value
-NO_EFFECT = "Nothing: this model assumes that all positives are equally likely to be labelled."
+NO_EFFECT = "No column: this model assumes that all positives are equally likely to get a label."
 
 # --- rows
 
 MEASURES = {
     LABEL: "probability of a label",
     POSTERIOR: "probability of being positive",
-    CLASS: "probability of being positive, given the attributes only",
+    CLASS: "probability of being positive, given the columns only",
 }
 RANKED_BY_LABEL = (
     "The rows are ranked by their probability of having a label, which is not their probability of being positive. "
     "Positives that are seldom labelled rank low."
 )
 RANKED_BY_CLASS = (
-    "The rows are ranked by their class probability, which ignores that they have no label. A row without a label is "
-    "less likely to be positive, the more so the higher its propensity. To allow for this in Python, pass propensity=, "
-    "one value for each row."
+    "The rows are ranked by their class probability, which ignores that they have no label. A row that has no label, "
+    "although positives like it usually get one, is less likely to be positive. To allow for this in Python, pass "
+    "propensity= to model_report: the probability of a label for each row, if it is positive."
+)
+RANKED_BY_POSTERIOR = (
+    "The rows are ranked by their probability of being positive, given their columns and given that they have no label."
 )
 AUDITED_NOT_LISTED = "Audited rows are not listed: their class is known."
 
@@ -78,7 +83,8 @@ def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
         )
         for i, at in enumerate(top.rows)
     )
-    notes = [{LABEL: RANKED_BY_LABEL, CLASS: RANKED_BY_CLASS}.get(top.by, ""), _this_model(top.why_no_ends, subject)]
+    ranked_by = {LABEL: RANKED_BY_LABEL, CLASS: RANKED_BY_CLASS, POSTERIOR: RANKED_BY_POSTERIOR}[top.by]
+    notes = [ranked_by, _this_model(top.why_no_ends, subject)] if rows else []
     notes += _notes_on_reasons(subject, top)
     if top.by == POSTERIOR and subject.audited.any():
         notes.insert(0, AUDITED_NOT_LISTED)
@@ -86,7 +92,7 @@ def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
 
 
 def _this_model(note: str, subject: Subject) -> str:
-    """Return a note that says "This model" instead of the name of the Python class."""
+    """Return a note with "This model" instead of the name of the Python class."""
     return note.replace(type(subject.inner).__name__, "This model", 1)
 
 
@@ -111,22 +117,23 @@ def _notes_on_reasons(subject: Subject, top: TopRows) -> list[str]:
     columns = list(subject.groups)
     if not top.reasons:
         return [
-            "Reasons are not shown: computing them would take too long for a model without coefficients and with "
+            "Reasons are not shown, because computing them would take too long: the model has no coefficients and "
             f"{len(columns)} columns."
         ]
     how = (
-        "its coefficient times the difference from the mean. If a column was encoded as several columns, their "
-        "contributions are added"
+        "the coefficient of the column times the difference of its value from the mean. If a column was encoded as "
+        "several columns, their contributions are added"
         if has_coefficients(subject.inner)
-        else "the decrease of the log-odds if the column is set to its mean"
+        else "the decrease of the log-odds if the value is replaced by the mean of the column"
     )
     has_text = any(is_text(subject, column) for column in columns)
     shortened = " Of long texts, only the words with the largest effect are shown." if has_text else ""
-    measure = "having a label" if top.by == LABEL else "being positive"
+    measure = "probability of having a label" if top.by == LABEL else "class probability"
+    given = " (the probability of being positive, given the columns only)" if top.by == POSTERIOR else ""
     return [
-        f"The main reasons are the columns that raise the probability of {measure} most, compared with the average "
-        f"row. The number in brackets is the contribution of the column to the log-odds: {how}. These columns need not "
-        f"be causes.{shortened}"
+        f"The main reasons are the columns that raise the {measure} of the row{given} most, compared with the average "
+        f"row. The number in brackets is the contribution of the column to the log-odds: {how}. These columns need "
+        f"not be causes.{shortened}"
     ]
 
 
@@ -144,13 +151,15 @@ def make_effects(subject: Subject, rng: np.random.Generator) -> tuple[Effects, .
 
 def _class_effects(subject: Subject, rng: np.random.Generator) -> Effects:
     naive = isinstance(subject.inner, NaiveClassifier)
-    what, title = ("Having a label", "What drives the label") if naive else ("The class", "What drives the class")
+    what, title = "Whether a row is positive", "What drives the class"
+    if naive:
+        what, title = "Whether a row has a label", "What drives the label"
     found = class_effects(subject, rng)
     if found is None:
         return _strengths(subject, rng, what, title)
     verdict = _verdict(found, what)
     if subject.is_uninformative:
-        verdict += " In this fit, being positive is the same as having a label."
+        verdict += " In this fit, a row is positive exactly if it has a label."
     elif subject.may_be_swapped:
         verdict = _swappable_verdict(verdict, found)
     return Effects("class", title, verdict, _shown(found), (), _notes(found, subject))
@@ -160,12 +169,12 @@ def _strengths(subject: Subject, rng: np.random.Generator, what: str, title: str
     """Return the mean change of the class logit due to each column, for a model without coefficients."""
     found = class_strengths(subject, rng)
     if found is None:
-        verdict = "Not available: the model has no coefficients, and too many columns to vary one by one."
+        verdict = "Not available: the model has no coefficients, and too many columns to compute the effect of each."
         return Effects("class", title, verdict, (), (), ())
     changes, n_rows = found
     note = (
         "This model has no coefficients and therefore no odds ratios. The table shows how much the log-odds of being "
-        f"positive change, on average over {n_rows} rows, if a column is set to its mean."
+        f"positive change, on average over {n_rows} rows, if the values of a column are replaced by its mean."
     )
     strengths = tuple(Strength(text(name), change) for name, change in changes.items())
     strongest = [each.column for each in strengths[:MAX_COLUMNS_IN_VERDICT] if each.mean_change > 0]
@@ -175,7 +184,7 @@ def _strengths(subject: Subject, rng: np.random.Generator, what: str, title: str
 
 def _labelling_effects(subject: Subject, found: list[ModelEffects]) -> list[Effects]:
     """Return the effects of the propensity model, or of one propensity model for each look."""
-    title, what, inner = "What drives the labelling", "Whether a positive is labelled", subject.inner
+    title, what, inner = "What drives the labelling", "Whether a positive gets a label", subject.inner
     if subject.looks is not None:
         names = [f" at {text(name)}" for name in subject.looks.names] if len(found) > 1 else [""]
         return [
@@ -188,7 +197,7 @@ def _labelling_effects(subject: Subject, found: list[ModelEffects]) -> list[Effe
         (one,) = found
         verdict = _verdict(one, what)
         if subject.is_uninformative:
-            verdict = "Not available: in this fit every positive has a label, whatever its attributes."
+            verdict = "Not available: in this fit, every positive has a label, whatever its columns contain."
         elif subject.may_be_swapped:
             verdict = _swappable_verdict(verdict, one)
         return [Effects("labelling", title, verdict, _shown(one), (), _notes(one, subject))]
@@ -197,7 +206,7 @@ def _labelling_effects(subject: Subject, found: list[ModelEffects]) -> list[Effe
     elif isinstance(inner, SCARClassifier) or hasattr(inner, "propensity_coef_"):
         verdict = NO_EFFECT
     elif subject.propensity is not None:
-        verdict = "The propensity of each row was given, not estimated."
+        verdict = "The probability of a label for each positive row was given, not estimated."
     else:
         verdict = "Not available: this model has no coefficients for the labelling."
     return [Effects("labelling", title, verdict, (), (), ())]
@@ -213,6 +222,7 @@ def _shown(found: ModelEffects) -> tuple[Effect, ...]:
             per_sd=IntervalEstimate(*each.per_sd),
             sd=number(each.sd),
             words=each.origin.words,
+            date=each.origin.date,
         )
         for each in found.columns
     )
@@ -235,7 +245,7 @@ def _verdict(found: ModelEffects, what: str) -> str:
         return f"{what} {_unclear(strongest, how)}"
     if not clear_ones:
         return f"{what} does not detectably depend on any column{how}."
-    chance = f"{'with so many columns ' if len(strongest) > 1 else ''}this may be due to chance"
+    chance = f"{'with so many columns, ' if len(strongest) > 1 else ''}this may be due to chance"
     without = "a model without these columns fits about as well"
     but = without if found.rival and found.p_single < SIGNIFICANT else chance
     return f"{what} may depend on {listed(clear_ones[:MAX_COLUMNS_IN_VERDICT])}, but {but}{how}."
@@ -265,8 +275,8 @@ def _swappable_verdict(verdict: str, found: ModelEffects) -> str:
         return verdict
     how = "" if joint is None else f" ({p_sentence(joint)})"
     return (
-        f"The labels depend on the columns{how}, but they do not show whether the columns affect the class or the "
-        f"labelling. In this model, the strongest columns are "
+        f"The labels depend on the columns{how}, but the labels do not show whether the columns affect the class or "
+        f"the labelling. In this model, the strongest columns are "
         f"{listed(_names(found.columns)[:MAX_COLUMNS_IN_VERDICT])}."
     )
 
@@ -274,11 +284,11 @@ def _swappable_verdict(verdict: str, found: ModelEffects) -> str:
 def _notes(found: ModelEffects, subject: Subject) -> tuple[str, ...]:
     notes = [
         "An odds ratio of 2 means that the odds double if the column increases by one unit, or by one standard "
-        "deviation, while all other columns stay the same. The odds ratio of a category compares it with the other "
-        "categories of the column. A ratio of 1 means no effect."
+        "deviation, while all other columns stay the same. The odds ratio of a category compares it with the "
+        "average of the other categories of the column. A ratio of 1 means no effect."
     ]
     if any(each.per_unit.value is None for each in found.columns):
-        notes.append("A column without a ratio per unit was transformed, so it has no natural unit.")
+        notes.append("A column without an odds ratio per unit was transformed, so it has no natural unit.")
     return (*notes, _this_model(found.why, subject)) if found.why else tuple(notes)
 
 
@@ -293,7 +303,7 @@ def make_columns(subject: Subject) -> tuple[ReportColumn, ...]:
             name=text(each.name),
             kind=text(each.kind),
             n_missing=each.n_missing,
-            became=_became(each.pieces, each.kind) if followed else "not known",
+            became=_became(each.pieces, each.kind, _replacement(subject)) if followed else "not known",
             n_made=len(each.pieces),
             left_out=each.left_out,
             used_for=listed(["class"] * each.for_class + ["labelling"] * each.for_labelling) or "nothing",
@@ -302,7 +312,14 @@ def make_columns(subject: Subject) -> tuple[ReportColumn, ...]:
     )
 
 
-def _became(pieces: list[Origin], kind: str) -> str:
+def _replacement(subject: Subject) -> str:
+    """Return the words for the value that replaces missing numbers, or "" if it is unknown."""
+    if any(isinstance(step, TableColumns) for step in subject.preparation_steps):
+        return " by the median"
+    return " by the mean" if any(isinstance(step, FilePreparation) for step in subject.preparation_steps) else ""
+
+
+def _became(pieces: list[Origin], kind: str, replacement: str) -> str:
     """Return a description of how a column was encoded."""
     if not pieces:
         return "left out"
@@ -320,7 +337,7 @@ def _became(pieces: list[Origin], kind: str) -> str:
         indicators = "0/1 column for" if len(names) == 1 else "0/1 columns for"
         parts.append(f"{indicators} {listed([text(each, 40) for each in names], MAX_CATEGORIES_NAMED)}")
     if indicator:
-        parts.append("missing values filled; 0/1 column for missing values")
+        parts.append(f"missing values replaced{replacement}; 0/1 column for missing values")
     return "; ".join(parts)
 
 
