@@ -86,7 +86,9 @@ def test_every_row_is_in_one_group_and_no_group_is_small(values):
 
 
 @pytest.mark.parametrize(
-    "convert", [pl.from_pandas, lambda t: t.to_numpy(), lambda t: sparse.csr_array(t.to_numpy())], ids=str
+    "convert",
+    [pl.from_pandas, lambda t: t.to_numpy(), lambda t: sparse.csr_array(t.to_numpy())],
+    ids=["polars", "array", "sparse"],
 )
 def test_every_kind_of_table_gives_the_same_groups(convert):
     table = pd.DataFrame({"a": np.arange(40.0) % 3, "b": np.arange(40.0)})
@@ -118,7 +120,7 @@ TABLE = pd.DataFrame({"a": np.arange(12.0), "b": ["u", "v"] * 6})
         ({"b": 1}, TypeError, "by must be a column of X, a pair of columns as a tuple"),
         (True, TypeError, "by must be a column of X"),
     ],
-    ids=str,
+    ids=["empty", "unknown", "twice", "triple", "array", "number", "dict", "flag"],
 )
 def test_wrong_groups_are_refused(by, error, message):
     with pytest.raises(error, match=message):

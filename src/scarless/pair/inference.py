@@ -233,8 +233,8 @@ class PairInference:
         """Return the block function that draws posteriors from the distribution of the parameters, and its parameters.
 
         The function returns one row for each row of a block, and one column for each draw. For a recalibrated fit,
-        `priors` are class priors that were drawn before. They also determine the label frequency, so the drawn parameters are
-        adjusted to leave class prior and label frequency unchanged, to first order.
+        `priors` are class priors that were drawn before. They also determine the label frequency, so the drawn
+        parameters are adjusted to leave class prior and label frequency unchanged, to first order.
         """
         noise = self.parameter_draws(n_draws, rng)
         place = (self.objective, self.parameters)
