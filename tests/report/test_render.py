@@ -104,7 +104,8 @@ def test_the_texts_of_a_story_are_on_the_page(make):
     assert re.findall(r'<section id="(\w+)"', page) == re.findall(r'<li><a href="#(\w+)">', page) == parts
     for text in (
         "Our experiment, made-up, run with scarless", "<h2>What we asked</h2>\n<p>By rule.</p>", "<h3>Q?</h3>",
-        '<p class="verdict">128 runs</p>\n<p>So.</p>', "<h2>One score</h2>", "which average ranks differ. Ranked are two.",
+        '<p class="verdict">128 runs</p>\n<p>So.</p>', "<h2>One score</h2>",
+        "which average ranks differ. Ranked are two.",
         "k = 2, two", '<a href="#remarks">Remarks</a>', "<h2>What to mind</h2>\n<p>A <code>note</code>.</p>",
         "<h3>Because</h3>", "<li><strong>Mind.</strong> use <code>a &lt; b</code> there</li>\n<li>plain</li>",
     ):  # fmt: skip
