@@ -237,7 +237,7 @@ OWN = "Use the default preparation, or store the model with scarless.save."
         ),
         (
             lambda: vectoriser(datetime=skrub.DatetimeEncoder(resolution="hour")),
-            f"'since' .*: its dates give more than year, month and day. {OWN}",
+            f"'since' .*: its date encoder creates columns other than year, month and day. {OWN}",
         ),
         (
             lambda: vectoriser(specific_transformers=[(StandardScaler(), ["age"])]),
