@@ -38,12 +38,25 @@ def test_text_columns_of_every_dtype_are_read(dtype):
     values = pd.Series(["yes", None, "no", "yes"], dtype=object).astype(dtype)
     found = read_labels(values, "seen")
     np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
-    assert found.note == "1 row with an empty cell in 'seen' is treated as unlabelled, like rows with another value."
+    assert found.note == (
+        "1 row with an empty cell in 'seen' is treated as unlabelled, like rows whose value does not mark a label."
+    )
 
 
 @pytest.mark.parametrize(("values", "positive"), [(["a", "b", "a", "c"], "a"), ([3, 4, 3, 5], 3), ([3, 4, 3, 5], "3")])
 def test_pos_label_names_the_value_of_labelled_rows(values, positive):
     np.testing.assert_array_equal(read_labels(pd.Series(values), "kind", pos_label=positive).s, [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+@pytest.mark.parametrize("positive", [20240101, 20240101.0, "20240101"])
+def test_long_numbers_keep_all_digits(dtype, positive):
+    values = pd.Series([20240101, 20240102, 20240101, 20240199], dtype=dtype)
+    found = read_labels(values, "code", pos_label=positive)
+    np.testing.assert_array_equal(found.s, [1, 0, 1, 0])
+    assert found.pos_label == ("20240101",)
+    with pytest.raises(ValueError, match=r"has 3 values, .*'20240101' \(2 rows\), '20240102' \(1 row\)"):
+        read_labels(values, "code")
 
 
 @pytest.mark.parametrize("positive", [None, "yes", "Yes", "YES"])
@@ -60,6 +73,9 @@ def test_single_letters_are_case_sensitive_unless_they_mean_yes():
     np.testing.assert_array_equal(found.s, [1, 0, 0, 1])
     assert "'a' marks a label, but 'A' (1 row) does not" in found.note
     np.testing.assert_array_equal(read_labels(values, "allele", pos_label=["a", "A"]).s, [1, 1, 0, 1])
+    several = read_labels(pd.Series(["a", "A", "b", "B", "c", "d"]), "allele", pos_label=["a", "b", "c"]).note
+    assert "'a', 'b' mark a label, but 'A' (1 row), 'B' (1 row) do not, although the only difference is" in several
+    assert several.endswith("use --pos-label a --pos-label b --pos-label c --pos-label A --pos-label B.")
     np.testing.assert_array_equal(read_labels(pd.Series(["Y", "y", "n", "N"]), "dx").s, [1, 1, 0, 0])
 
 

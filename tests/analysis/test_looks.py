@@ -59,6 +59,12 @@ def test_invalid_audit_columns_are_refused(name):
 LOOKS_REFUSED = {
     "only labels": ({"a": ["yes", None], "b": [None, "yes"]}, {}, "It is not clear whether an empty cell means a look"),
     "only labels, said": ({"a": ["x1", None]}, {"pos_label": "x1"}, "Write 'no' .or 0. for looks without a label"),
+    "no empty cells": ({"a": ["yes", "yes"]}, {}, r"have only 'yes' \(2 rows\): every look at every row gave a label"),
+    "three values, said": (
+        {"a": ["x", "y", "z"]},
+        {"pos_label": "x"},
+        r"Recode the other values, or add each further value that marks a label to --pos-label \(pos_label\)\.$",
+    ),
     "empty": ({"a": ["yes", "no"], "b": [None, None]}, {}, "column 'b' is empty: this look did not take place"),
     "three values": ({"a": ["yes", "no", "maybe"]}, {}, r"a label, one value for no label.*--pos-label VALUE"),
     "strange": ({"a": ["seen", "gone"]}, {}, r"a label, one value for no label.*'seen' \(1 row\)"),
@@ -116,7 +122,7 @@ def test_a_label_of_an_audited_negative_needs_a_false_positive_rate():
         read_observed(table, Settings("label", scar=True, audit="checked"))
     found = read_observed(table, Settings("label", scar=True, audit="checked", false_positive_rate=0.05))
     assert found.audited.tolist() == [True, True, True, False]
-    with pytest.raises(ValueError, match="needs several looks or audits of labelled rows, and there are none"):
+    with pytest.raises(ValueError, match="there is only one look, and no labelled row was audited"):
         read_observed(table, Settings("label", scar=True, false_positive_rate="estimate"))
 
 

@@ -159,7 +159,7 @@ def test_unknown_entries_are_refused(read):
 
 
 def test_an_entry_in_two_places_is_refused(read):
-    with pytest.raises(ValueError, match=r"spec\.toml sets clusters twice, once in \[labelling\]\. Set them only once"):
+    with pytest.raises(ValueError, match=r"spec\.toml sets clusters twice, once in \[labelling\]\. Set it only once"):
         read(more="clusters = 3")
 
 

@@ -202,7 +202,7 @@ def test_columns_without_a_counterpart_are_refused_by_name():
             r"or group",
         ),
         (zone, r"Column 'odd' cannot be written as ONNX: its dates have a time zone. Convert them to dates without"),
-        (blank, r"Column 'odd' .*: one of its categories is the empty text, .* Rename that category, or store the"),
+        (blank, r"Column 'odd' .*: one of its categories is the empty string, .* Rename that category, or store the"),
     ):
         with pytest.raises(ModelFileError, match=message):
             scarless.to_onnx(fit(base.assign(odd=values), quick))
@@ -237,7 +237,7 @@ OWN = "Use the default preparation, or store the model with scarless.save."
         ),
         (
             lambda: vectoriser(datetime=skrub.DatetimeEncoder(resolution="hour")),
-            f"'since' .*: its dates give more than year, month and day. {OWN}",
+            f"'since' .*: its date encoder creates columns other than year, month and day. {OWN}",
         ),
         (
             lambda: vectoriser(specific_transformers=[(StandardScaler(), ["age"])]),

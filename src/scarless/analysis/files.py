@@ -16,6 +16,7 @@ from scarless.analysis.labels import (
     as_frame_of_looks,
     as_text,
     listed,
+    number_as_text,
     read_observed,
     value_counts,
 )
@@ -407,4 +408,4 @@ def _pos_label(counts: FileLabelCounts, labels: dict[Any, int], settings: Settin
 def _as_read(value: Any) -> tuple[str, ...]:
     """Return the texts with which `read_labels` may represent a label value."""
     text = str(value).strip()
-    return (text, f"{value:g}") if isinstance(value, int | float) and not isinstance(value, bool) else (text,)
+    return (text, number_as_text(value)) if isinstance(value, int | float) and not isinstance(value, bool) else (text,)

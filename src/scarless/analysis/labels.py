@@ -38,10 +38,10 @@ def read_labels(values: Any, name: str, *, pos_label: Any = None, rows: Any = No
         Name of the column, for messages.
     pos_label : object or list of objects, optional
         Value, or values, that mark a labelled row; "any" for every value. Upper and lower case are not distinguished,
-        except for single letters that do not mean yes. By default, the value is determined from the column, if it is
-        clear.
+        except for single letters that mean neither yes nor no. By default, the value is determined from the column, if
+        it is clear.
     rows : array, optional
-        Number of rows with each value; 1 by default.
+        Number of rows that each cell represents; 1 by default.
 
     Returns
     -------
@@ -68,16 +68,28 @@ def as_text(values: Any) -> Any:
     """Return the values as stripped text, with whole numbers without a decimal point and missing values empty."""
     missing = values.isna().to_numpy()
     if values.dtype.kind in "fiub" and values.dtype.kind != "b":
-        text = values.map(lambda value: f"{value:g}" if value == value else "")  # noqa: PLR0124 (NaN)
+        text = values.map(lambda value: number_as_text(value) if value == value else "")  # noqa: PLR0124 (NaN)
     else:
         text = values.astype(object).map(str).str.strip()
     return text.astype(object).where(~missing, "")
 
 
+def number_as_text(value: float) -> str:
+    """Return a number as text: all digits of a whole number, without a decimal point; else six significant digits.
+
+    Examples
+    --------
+    >>> number_as_text(20240101.0), number_as_text(0.5)
+    ('20240101', '0.5')
+    """
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"
+
+
 def spellings(value: str, known: Any) -> list[str]:
     """Return the known values that are spellings of a value, ignoring case.
 
-    A single letter that does not mean yes or no only matches itself, because `a` and `A` may be different codes.
+    A single letter that means neither yes nor no matches only itself if it is among the known values, because `a` and
+    `A` may be different codes.
 
     Examples
     --------
@@ -150,11 +162,11 @@ def given_values(known: list[str], name: str, pos_label: Any) -> tuple[str, ...]
 
 
 def _as_given(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return number_as_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def message_about_spellings(counts: Any, name: str, marks: tuple[str, ...]) -> str:
-    """Return a note on spellings that are read as one value, or that differ only in case but are not."""
+    """Return a note on spellings read as one value, or on values that differ only in case but are read as different."""
     if marks == (ANY_VALUE,):
         return ""
     known = list(counts.index)
@@ -162,10 +174,12 @@ def message_about_spellings(counts: Any, name: str, marks: tuple[str, ...]) -> s
     close = [value for value in others if folded(value) in map(folded, marks)]
     words = {folded(mark) for mark in marks}
     if close:
+        alike = [mark for mark in marks if folded(mark) in map(folded, close)]
+        mark, do = "marks" if len(alike) == 1 else "mark", "does" if len(close) == 1 else "do"
+        options = " ".join(f"--pos-label {value}" for value in [*marks, *close])
         return (
-            f"In {name!r}, {', '.join(map(repr, marks))} marks a label, but {listed(counts[close])} does not. These "
-            "values differ only in upper and lower case. If both mark a label, use --pos-label "
-            f"{marks[0]} --pos-label {close[0]}."
+            f"In {name!r}, {', '.join(map(repr, alike))} {mark} a label, but {listed(counts[close])} {do} not, "
+            f"although the only difference is upper or lower case. If all of these values mark a label, use {options}."
         )
     if len(words) < len(marks):
         return f"In {name!r}, {listed(counts[list(marks)])} are all read as labels."
@@ -186,7 +200,10 @@ def _note(text: Any, counts: Any, name: str, marks: tuple[str, ...], how_many: A
         return ""
     rows = f"{empty:,} rows" if empty > 1 else "1 row"
     are = "are" if empty > 1 else "is"
-    return f"{rows} with an empty cell in {name!r} {are} treated as unlabelled, like rows with another value."
+    return (
+        f"{rows} with an empty cell in {name!r} {are} treated as unlabelled, like rows whose value does not mark a "
+        "label."
+    )
 
 
 def value_counts(text: Any, rows: Any = None) -> Any:
@@ -282,7 +299,7 @@ def read_looks(table: Any, *, pos_label: Any = None, rows: Any = None) -> tuple[
             )
     all_of_them = texts[0] if len(texts) == 1 else _stacked(texts)
     counts = value_counts(all_of_them, None if rows is None else np.tile(rows, len(texts)))
-    marks, no = _both_values(counts, names, pos_label)
+    marks, no = _both_values(counts, names, pos_label, has_empty=bool((all_of_them == "").any()))
     labels = np.column_stack([_coded(text, marks, no) for text in texts])
     spelt = message_about_spellings(counts, ", ".join(names), marks)
     return labels, marks, [_message_about_looks(labels, names, rows), *([spelt] if spelt else [])]
@@ -330,7 +347,8 @@ def read_audit(values: Any, name: str, *, also: Values = (), rows: Any = None) -
 def looks_again(table: Any, settings: Settings) -> Matrix:
     """Return the labels of new rows at looks, by the values that marked a label in the fit.
 
-    A missing column is a look that did not take place. All or none of the rows may be labelled.
+    A missing column is a look that did not take place. Unlike in a fit, it is no error if every row is labelled, or no
+    row.
     """
     found = np.full((len(table), len(settings.looks)), np.nan)
     for k, name in enumerate(settings.looks):
@@ -369,8 +387,11 @@ def _stacked(texts: list[Any]) -> Any:
     return pd.concat(texts, ignore_index=True)
 
 
-def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values, Values]:
-    """Return the values that mark a label, and the values that mark no label, at looks that took place."""
+def _both_values(counts: Any, names: list[str], pos_label: Any, *, has_empty: bool) -> tuple[Values, Values]:
+    """Return the values that mark a label, and the values that mark no label, at looks that took place.
+
+    `has_empty` says whether the columns have empty cells.
+    """
     known, columns = list(counts.index), f"The label columns of looks ({', '.join(map(repr, names))})"
     if pos_label is not None:
         marks = given_values(known, names[0], pos_label)
@@ -383,6 +404,11 @@ def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values,
         yes = [value for value in known if says(value) is True]
         others = [value for value in known if value not in yes]
         marks = tuple(yes) if one_word(yes) else ()
+    if not others and marks and not has_empty:
+        raise ValueError(
+            f"{columns} have only {listed(counts)}: every look at every row gave a label. Add the unlabelled rows, "
+            "with 'no' (or 0) for looks without a label."
+        )
     if not others and marks:
         raise ValueError(
             f"{columns} have only {listed(counts)} and empty cells. It is not clear whether an empty cell means a look "
@@ -393,10 +419,14 @@ def _both_values(counts: Any, names: list[str], pos_label: Any) -> tuple[Values,
         says(value) is False and folded(value) not in _NOT_OBSERVED for value in others
     )
     if not marks or not one_word(others) or not clear:
+        advice = (
+            "or name each value that marks a label with --pos-label VALUE (pos_label=...)"
+            if pos_label is None
+            else "or add each further value that marks a label to --pos-label (pos_label)"
+        )
         raise ValueError(
             f"{columns} must have one value for a label, one value for no label, and empty cells for looks that did "
-            f"not take place; they have {listed(counts)}. Recode other values, or name the value that marks a label "
-            "with --pos-label VALUE (pos_label=...)."
+            f"not take place; they have {listed(counts)}. Recode the other values, {advice}."
         )
     return marks, tuple(others)
 
@@ -453,6 +483,7 @@ def _refuse_unidentified_rates(s: Integers, audit: Vector | None, settings: Sett
     checked = audit is not None and bool((np.isfinite(audit) & (s == 1)).any())
     if settings.estimates_rates and len(settings.looks) < 2 and not checked:
         raise ValueError(
-            "--false-positive-rate estimate needs several looks or audits of labelled rows, and there are none. Audit "
-            "some labelled rows (--audit), add a second look (--looks), or give the rate as a number."
+            "--false-positive-rate estimate needs several looks, or audits of labelled rows; there is only one look, "
+            "and no labelled row was audited. Audit some labelled rows (--audit), add a second look (--looks), or give "
+            "the rate as a number."
         )

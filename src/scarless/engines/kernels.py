@@ -33,7 +33,11 @@ def _sigmoid_pair(z):
 
 @triton.jit
 def pair_terms(u, v, s, w, kind: tl.constexpr):
-    """Return value, first derivatives and information of both logits, multiplied by the weight."""
+    """Return the negative log-likelihood of each row and its derivatives by both logits, multiplied by the weight.
+
+    The results are the value, the first derivatives by u and v, and the second derivatives by u twice, by u and v, and
+    by v twice. The second derivatives are expected values, unless `kind` is 0 (observed).
+    """
     f, not_f, soft_u = _sigmoid_pair(u)
     e, not_e, soft_v = _sigmoid_pair(v)
     above_u, above_v = tl.maximum(u, 0.0) + soft_u, tl.maximum(v, 0.0) + soft_v  # log(1 + exp)
@@ -66,7 +70,10 @@ def pair_terms(u, v, s, w, kind: tl.constexpr):
 
 @triton.jit
 def target_terms(z, t, w):
-    """Return value, derivative and information of a logistic model with real-valued targets, times the weight."""
+    """Return the negative log-likelihood of each row and its first and second derivative, multiplied by the weight.
+
+    The model is logistic with real-valued targets `t`; the derivatives are by the logit `z`.
+    """
     p, not_p, soft = _sigmoid_pair(z)
     value = soft + tl.where(z > 0, (1.0 - t) * z, -t * z)
     residual = tl.where(z > 0, (1.0 - t) - not_p, p - t)
@@ -79,12 +86,16 @@ def weighted_products(
     n_rows, stride, plane, n_steps,
     n_columns: tl.constexpr, width: tl.constexpr, beside: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Compute weighted products of ``[x, 1]`` with itself, and with some of its columns times terms of the rows.
+    """Compute ``A'DA`` and ``A'B``, where ``A = [x, 1]`` has one line for each row, and ``D`` is diagonal.
 
-    ``TERMS`` is the output of `terms_of_problems`. ``COLUMN`` has the columns of ``x`` on the right side, and -1 for
-    the column of ones. ``TERM`` has the terms that multiply these columns, and -1 for no term. Each program writes the
-    sums over its rows. The symmetry of the product of ``[x, 1]`` with itself is not used: computing three quarters of
-    the matrix took longer than computing all of it.
+    ``TERMS`` is the output of `terms_of_problems` for one problem: its first axis is the term (``by_u, by_v, uu, uv,
+    vv``), its second axis the row. The diagonal of ``D`` is ``uu``. Column j of ``B`` is a column of ``A`` times a
+    term, row by row: ``COLUMN[j]`` is the number of the column, or -1 for the column of ones, and ``TERM[j]`` is the
+    number of the term. If ``TERM[j]`` is -1, column j of ``B`` is 0.
+
+    Each program writes the sums over its own rows: ``A'DA`` to ``SQUARE``, ``A'B`` to ``BESIDE``. The first axis of
+    both is the program. The symmetry of ``A'DA`` is not used: computing three quarters of the matrix took longer than
+    computing all of it.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     columns, right = tl.arange(0, width), tl.arange(0, beside)
@@ -110,7 +121,12 @@ def weighted_products(
 
 @triton.jit
 def pair_totals(U, V, MORE_U, MORE_V, S, W, GRADIENTS, SUMS, n_rows, tile: tl.constexpr):
-    """Compute the sums of `PairSums` for a block, and the derivatives by the logits that their gradients need."""
+    """Compute the sums of `PairSums` over one block of rows, and derivatives for the gradients of two of these sums.
+
+    ``SUMS`` has one line for each block: the log-likelihood and the other sums, up to `squares`. ``GRADIENTS`` has one
+    column for each row, and three lines: the derivative of w f by the logit u, the derivative of w f e by u, and the
+    derivative of w f e by the logit v.
+    """
     block = tl.program_id(0)
     rows = block * tile + tl.arange(0, tile)
     there = rows < n_rows
@@ -141,9 +157,11 @@ def terms_of_problems(
     U, V, MORE_U, MORE_V, S, W, TERMS, VALUE,
     n_rows, stride, plane, pair: tl.constexpr, kind: tl.constexpr, tile: tl.constexpr,
 ):  # fmt: skip
-    """Compute derivatives and information of several problems from their logits; the first axis is the problem.
+    """Compute the results of `pair_terms`, or of `target_terms` if `pair` is False, for several problems.
 
-    ``MORE_U`` and ``MORE_V`` are intercepts that are added to all logits.
+    The first axis of ``U``, ``V`` and ``W`` is the problem, the second axis the row. ``MORE_U`` and ``MORE_V`` are
+    intercepts that are added to all logits. The axes of ``TERMS`` are the term (``by_u, by_v, uu, uv, vv``), the
+    problem and the row. ``VALUE`` has the sum of the values for each problem and block of rows.
     """
     block, problem = tl.program_id(0), tl.program_id(1)
     rows = block * tile + tl.arange(0, tile)

@@ -259,7 +259,8 @@ def _entries(table: Any, where: str) -> dict[str, Any]:
     for name in (name for name in GROUPS if name in table):
         group = _entries(table[name], f"{where}, [{name}]")
         if twice := sorted(group.keys() & found.keys()):
-            raise ValueError(f"{where} sets {', '.join(twice)} twice, once in [{name}]. Set them only once.")
+            it = "it" if len(twice) == 1 else "each of them"
+            raise ValueError(f"{where} sets {', '.join(twice)} twice, once in [{name}]. Set {it} only once.")
         found |= group
     reserved = sorted(found.keys() & {"folder", *(f"own_{group}" for group in OWN_KEYS)})
     if reserved:

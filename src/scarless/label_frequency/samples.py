@@ -72,12 +72,13 @@ def _block_drawn(X: Any, rows: Rows, share: float) -> tuple[_DrawnBlocks]:
 def _check_both_kinds(s: Vector, share: float) -> None:
     labelled = int(np.count_nonzero(s))
     if labelled in (0, s.size):
-        kind = "labelled" if labelled == 0 else "unlabelled"
+        kind, other = ("labelled", "unlabelled") if labelled == 0 else ("unlabelled", "labelled")
         raise ValueError(
             f"The label frequency is estimated from a random sample of {s.size:,} rows, and none of them is {kind}. "
-            f"The share of labelled rows in the table is {share:.3g}. Draw a weighted sample that has labelled and "
-            "unlabelled rows, and fit the estimator to this sample. SCARClassifier accepts the result as a number: "
-            "label_frequency=c."
+            f"The share of labelled rows in the table is {share:.3g}. Draw a smaller sample yourself that contains "
+            f"both labelled and unlabelled rows: all {kind} rows, and some {other} rows at random. Fit the estimator "
+            "to this sample, and pass sample_weight = 1 / (probability that the row was drawn), times the weight of "
+            "the row if the table has weights. SCARClassifier accepts the estimate as a number: label_frequency=c."
         )
 
 

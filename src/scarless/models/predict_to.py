@@ -165,7 +165,8 @@ class ObservedColumns:
             if self.sure:
                 refuse_contradictions(seen, audit)
         except ValueError as error:
-            raise PartitionError(f"{where}: {error}") from error
+            rows = " Row numbers are counted from 0 within this partition." if "(first: row " in str(error) else ""
+            raise PartitionError(f"{where}: {error}{rows}") from error
         return Observation(seen, audit)
 
     def _one_label(self, source: Any, table: Any) -> Codes:

@@ -180,14 +180,13 @@ class Summary:
             f"{_percent(self.level)} intervals by the delta method, which assumes that both models are of the right "
             "form"
         )
-        population = "The intervals of class prior and label frequency are for the population of the rows."
-        notes = [f"Brackets: {by_model}. {population}"]
+        population = "for the population from which the rows were drawn, not for these rows only"
+        notes = [f"Brackets: {by_model}. The intervals of class prior and label frequency are {population}."]
         if self.recalibrated:
             notes = [
                 "Recalibrated: slope and shift of the classifier, and the propensity, are estimated from out-of-fold "
                 f"logits. Brackets of class prior and label frequency: {_percent(self.level)} intervals from the "
-                "likelihood on the grid of class priors, for the population of the rows. Brackets of coefficients: "
-                f"{by_model}."
+                f"likelihood on the grid of class priors, {population}. Brackets of coefficients: {by_model}."
             ]
         if np.isfinite([self.C, self.propensity_C]).any():
             notes.append(
@@ -196,8 +195,8 @@ class Summary:
             )
         if not np.isfinite(np.concatenate([block.std_err for block in self.blocks])).all():
             notes.append(
-                "std err inf: the data do not determine this coefficient alone. identifiability_report shows which "
-                "combinations are not identified."
+                "std err inf: the data do not determine this coefficient, only a combination of it with others. "
+                "identifiability_report shows which combinations are not identified."
             )
         if not self.extra:  # looks and audits identify the class prior without this assumption
             notes.append(REACHES_ONE)
@@ -576,7 +575,10 @@ def crossed_summary(model: Any, level: float, remarks: Sequence[str]) -> StackSu
 
 
 def propensity_parameters(model: Any) -> list[tuple[str, float]]:
-    """Return names and values of the parameters of a logistic propensity model, with the look if there are several."""
+    """Return names and values of the parameters of a logistic propensity model.
+
+    If each look has its own propensity model, the names include the look.
+    """
     pair = model.fitted_pair_
     if not hasattr(model, "propensity_coef_"):  # recalibration only shifts the logits of the user's propensity model
         return [(INTERCEPT, float(pair.parameters[-1]))]

@@ -166,8 +166,8 @@ def refuse_raw_columns(estimator: Any) -> None:
     if any(getattr(claim, "where", None) for claim in getattr(estimator, "known", None) or ()):
         raise ValueError(
             "TableClassifier does not support ClassPrior(..., where=...) in known, because a preparation may change "
-            "the columns that select the rows. Give the class prior of all rows, or prepare the table yourself, and "
-            "fit SAREMClassifier to it."
+            "the columns that select the rows. Either give the class prior of all rows (without where=), or use "
+            "SAREMClassifier on a table that you have prepared yourself."
         )
 
 

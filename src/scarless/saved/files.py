@@ -515,6 +515,6 @@ def _refuse_bombs(sizes: dict[str, int], packed: int, called: str) -> None:
     if total > MIN_BOMB_BYTES and total > MAX_COMPRESSION_RATIO * packed:
         raise ModelFileError(
             f"{called} would unpack from {packed:,} to {total:,} bytes, more than {MAX_COMPRESSION_RATIO} times as "
-            "much. Models rarely compress that well, and malicious files that fill the memory do. "
+            "much. Real models rarely compress that well, but malicious files made to exhaust memory do. "
             f"{_TOO_LARGE_ADVICE}"
         )

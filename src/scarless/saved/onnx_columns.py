@@ -158,7 +158,8 @@ def _codes_of_texts(column: OnnxColumn) -> dict[str, int]:
     codes = {category: i for i, category in enumerate(categories) if isinstance(category, str)}
     if "" in codes:
         raise column.refused(
-            "one of its categories is the empty text, which means missing in the graph", "Rename that category"
+            "one of its categories is the empty string, but ONNX export treats an empty string as a missing value",
+            "Rename that category",
         )
     missing = [i for i, category in enumerate(categories) if not isinstance(category, str)]
     cleaner = column.cleaning.get("CleanNullStrings")
@@ -179,7 +180,9 @@ def _null_words(cleaner: Any) -> list[str]:
 def _add_dates(graph: Graph, column: OnnxColumn) -> str:
     reader, features = column.cleaning.get("ToDatetime"), list(column.encoder.extracted_features_)
     if features != ["year", "month", "day"][: len(features)] or column.encoder.periodic_encoding is not None:
-        raise column.refused("its dates give more than year, month and day", "Use the default preparation")
+        raise column.refused(
+            "its date encoder creates columns other than year, month and day", "Use the default preparation"
+        )
     if getattr(reader, "output_time_zone_", None) is not None or "%z" in (getattr(reader, "format_", None) or ""):
         raise column.refused("its dates have a time zone", "Convert them to dates without one before the fit")
     return add_date(graph, column.name, features)

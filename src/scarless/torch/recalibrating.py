@@ -19,10 +19,13 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import Recalibration, grid_interval, recalibrate
 from scarless.pair.starts import make_starts
 
-# Inverse regularisation strength. The penalty is small, and keeps the optimum finite if held-out labels are separable.
+# A tilt is a linear function of the inputs of the propensity that is added to the class logit; see `_tilt`. TILT_C is
+# the inverse regularisation strength of the fit that estimates the tilt. The penalty is small, and keeps the optimum
+# finite if the held-out labels are separable.
 TILT_C = 10.0
 MIN_LABELS_PER_COEFFICIENT = 10  # fewest held-out labels for each coefficient
-N_TILT_STARTS = 8  # several starts, because the start of the paper may lead to the worse of two optima
+# Several starts, because the starting values of Bekker et al. (2019) may lead to the worse of two optima.
+N_TILT_STARTS = 8
 # Differences of class priors that cause a warning: the length of the interval; the distance of two optima that the
 # labels cannot distinguish; the distance of the fit from the mean of the grid.
 WIDE_INTERVAL, OPTIMA_GAP, GRID_MEAN_GAP = 0.3, 0.1, 0.05
@@ -41,12 +44,12 @@ class HeldOutLogits(NamedTuple):
 
 
 class Recalibrated(NamedTuple):
-    """Recalibration of the logits of two networks; without one, the logits are not changed."""
+    """Recalibration of the logits of two networks. If `recalibration` is None, the logits are not changed."""
 
     recalibration: Recalibration | None
     added: Vector  # coefficients of the inputs of the propensity and an intercept, added to the propensity logit
     tilt: Vector | None = None  # coefficients of the same inputs, added to the logit of the class before recalibration
-    tied: Interval | None = None  # class priors of the optima that the labels cannot distinguish, if a tilt was tried
+    tied: Interval | None = None  # class priors of the optima that the labels cannot distinguish; None without a tilt
 
     def classify(self, u: Vector, seen: Any) -> Vector:
         """Return the logits of the class; `seen` are the inputs of the propensity, needed only if there is a tilt."""
@@ -152,16 +155,23 @@ def recalibrate_networks(
 
 
 def _tilt(held: HeldOutLogits) -> tuple[Vector | None, Interval | None]:
-    """Return coefficients of the inputs of the propensity for the class logit, and the class priors of tied optima.
+    """Return the tilt of the class logit, and the range of class priors of the tied optima.
+
+    The tilt is an array of coefficients. The inputs of the propensity are multiplied by them and added to the class
+    logit.
 
     A network learns little about positives that are hardly ever labelled. Its error then depends on the propensity
-    attributes, and the propensity would compensate for this error. Both models are therefore fitted to these
-    attributes, in addition to the held-out logits. The likelihood has several optima. If the labels cannot distinguish
-    some of them, the optimum with the lowest label frequency is chosen, as elsewhere in this package.
+    attributes, and the propensity would compensate for this error. We therefore fit a pair of logistic models to these
+    attributes; the class model also uses the held-out class logit. The likelihood has several optima. If the labels
+    cannot distinguish some of them, the optimum with the lowest label frequency is chosen, as elsewhere in this
+    package.
 
-    The coefficients are None if there are too few labels, if the added terms would have more variance than the network,
-    or if they increase the log-likelihood too little: by less than half the logarithm of the number of labels for each
-    coefficient (Schwarz 1978).
+    Both results are None in these cases:
+
+    - There are fewer than `MIN_LABELS_PER_COEFFICIENT` labels for each coefficient.
+    - No fit converges to a positive slope of the network's logit and to added terms that vary less than this logit.
+    - The added terms increase the penalised log-likelihood by less than ``0.5 * k * log(number of labels)``, where k is
+      the number of coefficients (Schwarz 1978).
     """
     n_columns, labels = held.seen.shape[1], float(held.s.sum())
     if labels < MIN_LABELS_PER_COEFFICIENT * (n_columns + 1):
@@ -187,7 +197,8 @@ def _fits(problem: PairProblem) -> list[OptimumFit]:
 def _network_dominates(held: HeldOutLogits, f: Vector) -> bool:
     """Return whether the network's logit has a positive slope, and more variance than the added terms.
 
-    If the attributes alone determine the class, the two models could be swapped.
+    Otherwise the fitted class model would consist mostly of the propensity attributes, and could be the propensity
+    model (a swap).
     """
     added = held.seen @ f[1:-1]
     return bool(f[0] > 0 and np.cov(f[0] * held.u, aweights=held.w) > np.cov(added, aweights=held.w))

@@ -668,12 +668,17 @@ def test_quantities_that_are_undefined():
     everybody = Sensitivity([0.2, 0.2], 0.5, s=[1, 1])
     for rows, quantity, options in (
         (nobody, "recall", {"decisions": [1, 0]}),
+        (nobody, "f1", {"decisions": [0, 0]}),
         (nobody, "label_frequency", {}),
         (nobody, "roc_auc", {"scores": [1, 2]}),
         (everybody, "roc_auc", {"scores": [1, 2]}),
     ):
-        named = {"recall": "recall", "label_frequency": "label frequency", "roc_auc": "ROC-AUC"}[quantity]
-        why = "of one class" if quantity == "roc_auc" else "no row can be positive"
+        named, why = {
+            "recall": ("recall", "it is a share of the positives, and no row can be positive"),
+            "f1": ("F1", "no row is predicted positive, and no row can be positive"),
+            "label_frequency": ("label frequency", "it is a share of the positives, and no row can be positive"),
+            "roc_auc": ("ROC-AUC", "of one class"),
+        }[quantity]
         bounds = rows.at(2)
         for ask in (
             lambda: rows.tipping_point(quantity, at_least=0.5, **options),  # noqa: B023

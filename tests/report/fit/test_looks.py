@@ -142,7 +142,7 @@ def test_looks_are_counted_and_the_curve_is_the_detection_curve_of_the_model(rep
 def test_checks_for_one_label_per_row_state_why_they_are_not_available(report):
     told = {check.key: check for check in report.checks}
     for key, words in (
-        ("scar", "visit attributes, because these would look like an effect of a column"),
+        ("scar", "visit attributes, because the test would mistake any of these for an effect of a column"),
         ("profile", "This check is for one label for each row"),
         ("sensitivity", "This check is for one label for each row"),
     ):

@@ -140,9 +140,10 @@ class Examination:
         subject = self.subject
         if subject.looks is not None and not subject.looks.plain:
             raise ValueError(
-                "This test needs one label for each row, and a model without false positives, offset, bounds and visit "
-                "attributes, because these would look like an effect of a column. Use the effects on the labelling and "
-                "their intervals instead."
+                "This test needs one label for each row. It also needs a model without false positives, an offset, "
+                "bounds or visit attributes, because the test would mistake any of these for an effect of a column on "
+                "the labelling. See the odds ratios and their intervals in the section 'What drives the labelling' "
+                "instead."
             )
         wanted = int(np.clip(ENOUGH_LABELS / max(float(subject.s.mean()), 1e-9), MIN_SCAR_ROWS, MAX_SCAR_ROWS))
         sample = subject if subject.n_rows <= wanted else subject.sample(wanted, self.rng)
@@ -210,7 +211,7 @@ class Examination:
         if self.subject.looks is not None:
             raise ValueError(
                 "This check is for one label for each row. It would ignore audits, further looks and known values. To "
-                "check the labelling model, audit rows."
+                "check the labelling model, audit further random rows."
             )
         sample = self.sample
         given: dict[str, Any] = {} if sample.propensity is None else {"propensity": sample.propensity}

@@ -1,7 +1,7 @@
 """Rows of a sensitivity analysis, and the quantities that can be bounded for them."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -251,7 +251,10 @@ def _decision_metric(name: str, rows: SensitivityRows, decisions: Any) -> Quanti
             "threshold of the decisions."
         )
     label, bounds = _DECISION_METRICS[name]
-    return Quantity(label, lambda box: bounds(box, d, rows.weight))
+    found = Quantity(label, lambda box: bounds(box, d, rows.weight))
+    return (
+        replace(found, undefined="no row is predicted positive, and no row can be positive") if name == "f1" else found
+    )
 
 
 def _row_quantity(name: str, rows: SensitivityRows, row: Any, rival: Any) -> Quantity:
