@@ -206,7 +206,7 @@ def test_new_rows_may_lack_labels_looks_and_audits(hospital, looked):
     two, notes = predict_table(looked.model, table.drop(columns=["visit_3"]))
     assert notes == ["This table has no column 'visit_3', so this look is treated as not having taken place."]
     assert two["looks"].max() == 2
-    with pytest.raises(ValueError, match=r"Column 'hours_1' \(visit attribute 'hours'\) is missing"):
+    with pytest.raises(ValueError, match=r"Column 'hours_1' \(visit attribute 'hours'\) must have a value"):
         predict_table(looked.model, table.assign(hours_1=np.nan))
 
 

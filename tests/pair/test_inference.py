@@ -379,7 +379,7 @@ def test_models_that_are_too_wide_for_standard_errors_raise(data, monkeypatch):
     model = SAREMClassifier(propensity_attributes=[2]).fit(*data)
     with pytest.raises(
         ValueError,
-        match=r"no standard errors: the two models have 6 parameters together, .* at most 5\. .*bootstrap_intervals",
+        match=r"at most 5 parameters together, but these models have 6\. .*bootstrap_intervals",
     ):
         model.summary()
     assert model.class_prior_ > 0
