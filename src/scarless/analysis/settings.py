@@ -185,7 +185,7 @@ class Settings:
     )  # fmt: skip
     by: tuple[str, ...] = _setting(
         (), _COLUMNS, "columns whose groups the report compares: who is overlooked (default: the columns of the "
-        "labelling, and columns with at most 12 categories)", "--by",
+        "labelling, and columns with at most 12 categories)", "--by", of="columns",
     )  # fmt: skip
     seed: int = _setting(
         0, Kind(of_type(int, "a whole number"), {"type": int, "metavar": "N"}),
@@ -430,6 +430,9 @@ class ColumnRoles:
         Columns to read as numbers, and columns to read as text. If most cells of a column are numbers but more than 1%
         are not, an error asks you to name the column in one of the two. Up to 1% of such cells become missing values,
         with a note.
+    by : list of str, optional
+        Columns whose groups the report compares in the section "Who is overlooked?". By default, the propensity
+        attributes and the columns with at most 12 categories.
 
     Examples
     --------
@@ -444,6 +447,7 @@ class ColumnRoles:
     exclude: Any = ()
     number: Any = ()
     text: Any = ()
+    by: Any = ()
 
 
 def _of_columns(columns: Any) -> dict[str, Any]:

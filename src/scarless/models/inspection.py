@@ -170,7 +170,7 @@ def draw_group_sums(
     GroupSums or None
         Sums of shape (n_draws, n_groups).
     """
-    if not hasattr(model, "draw_posteriors"):
+    if getattr(model, "_pair", None) is None:  # The models were not fitted together.
         return None
     inference = model.fitted_pair_.inference
     if inference is not None and inference.information is None:  # too many columns for standard errors

@@ -103,7 +103,7 @@ def test_progress_is_reported(small):
     assert told[0] == "preparing the table for the report"
     assert "checking whether the data determine the number of positives" in told
     assert not [line for line in told if "?" in line]
-    assert len(told) == 9
+    assert len(told) == 10
 
 
 # --- columns

@@ -113,7 +113,7 @@ def test_pages_are_accessible(kind, reported):
 def test_the_order_of_the_sections(reported):
     found = outline(reported("SAREMClassifier").to_html())
     sections = [attributes["id"] for tag, attributes in found.attributes if tag == "section"]
-    assert sections == ["answer", "rows", "drivers", "belief", "columns", "run"]
+    assert sections == ["answer", "rows", "overlooked", "drivers", "belief", "columns", "run"]
 
 
 def test_hostile_names_values_and_ids_never_become_markup(hostile):
