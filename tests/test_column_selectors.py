@@ -56,7 +56,7 @@ def logistic(table, selector):
         try:
             return LogisticSAR(selector, 2.0 ** np.arange(k)).propensity(table)
         except ValueError as error:
-            if "coefficients has" not in str(error):
+            if "coefficients must have" not in str(error):
                 raise
     raise AssertionError("no number of coefficients fits")
 

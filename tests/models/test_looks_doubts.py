@@ -229,7 +229,7 @@ def test_a_cross_fit_with_known_and_estimated_false_positive_rates(seen):
 def test_impossible_audit_probabilities_are_refused(seen):
     model = SAREMClassifier(propensity_attributes="all").fit(seen.X, seen.S)
     given = model, seen.X, seen.S, seen.audit
-    with pytest.warns(UserWarning, match=r"audits represent \d+ rows, but there are"):
+    with pytest.warns(UserWarning, match=r"audits represent \d+ unlabelled rows, but the table has"):
         short = audited_class_prior(*given, 0.9)
     right = audited_class_prior(*given, 200 / 3000)
     assert np.ptp(short.interval) < np.ptp(right.interval)

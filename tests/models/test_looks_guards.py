@@ -85,7 +85,7 @@ def test_a_profile_needs_the_labels_of_the_fit(models, data):
 
 
 def test_a_report_needs_the_labels_of_the_fit(models, data):
-    with pytest.raises(ValueError, match=r"one column for each look, \(400, 2\); got the shape \(400, 1\)"):
+    with pytest.raises(ValueError, match=r"s must have the shape \(400, 2\): .*; got the shape \(400, 1\)"):
         model_report(models["looks"], data["X"], data["s"])
 
 

@@ -49,6 +49,6 @@ def test_an_infinite_condition_number_is_written_as_text():
 
 
 def test_the_count_of_further_cells_agrees_in_number():
-    assert "(1 more such cell follows)" in huge_cells("a", 0, np.inf, 2)
-    assert "(2 more such cells follow)" in huge_cells("a", 0, np.inf, 3)
+    assert "; 1 more such cell follows)" in huge_cells("a", 0, np.inf, 2)
+    assert "; 2 more such cells follow)" in huge_cells("a", 0, np.inf, 3)
     assert "follow" not in huge_cells("a", 0, np.inf, 1)

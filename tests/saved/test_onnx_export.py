@@ -157,7 +157,7 @@ def test_the_graph_has_metadata(pair):
     stamp = stamp_of(model)
     assert (stamp["scarless"], stamp["model"], stamp["preparation"]) == (scarless.__version__, "SAREMClassifier", [])
     assert list(stamp["outputs"]) == ["label", "probability", "propensity", "posterior_unlabelled"]
-    assert "probability that an unlabelled row is positive" in stamp["outputs"]["posterior_unlabelled"]
+    assert "probability that the row is positive if it is unlabelled" in stamp["outputs"]["posterior_unlabelled"]
     assert [each.doc_string for each in model.graph.output] == list(stamp["outputs"].values())
     assert [each.doc_string for each in model.graph.input] == [each["how"] for each in stamp["inputs"]]
 

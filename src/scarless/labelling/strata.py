@@ -96,8 +96,8 @@ class StepSAR(LabellingMechanism):
     Parameters
     ----------
     attribute : column selector
-        The column that the propensity depends on: name, position, slice, mask, callable or polars selector. It must
-        select exactly one column.
+        The column that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name
+        of an encoded attribute selects all of its columns. Only one column may be selected.
     thresholds : sequence of float
         Thresholds :math:`t_1 < ... < t_m`.
     propensities : sequence of float

@@ -167,8 +167,8 @@ def _measured_coverage(subject: Subject) -> str:
     if getattr(inner, "propensity_attributes", None) is None:
         coverage = COVERAGE_WITHOUT_ATTRIBUTES.get(kind, "")
         if not coverage:
-            return " Without columns named for the labelling, the reliability of such intervals was not measured."
-        return f"{tests}, without columns named for the labelling, {contained} {coverage} of the tests."
+            return " Without columns given with --propensity, the reliability of such intervals was not measured."
+        return f"{tests}, without columns given with --propensity, {contained} {coverage} of the tests."
     if kind is SARStackingClassifier:
         doubt = f"{COVERAGE[kind]} of the tests."
     elif kind is SAREMClassifier and not hasattr(inner, "recalibration_"):

@@ -37,7 +37,7 @@ _REPORT_WORDS = {
     "class priors": "shares of positives",
     "class prior": "share of positives",
     "classifier uses": "class model uses",
-    "the propensity attributes": "the columns named for the labelling",
+    "the propensity attributes": "the columns given with --propensity",
     "set of attributes": "set of columns",
     "propensity model": "labelling model",
 }
@@ -49,7 +49,7 @@ STEPS = {  # progress texts
     "looks": "comparing looks with the model",
     "facts": "comparing the rows with known values",
     "selection": "comparing the candidate models",
-    "scar": "testing whether the labelling depends on the columns named for it",
+    "scar": "testing whether the labelling depends on the columns given with --propensity",
     "profile": "computing which shares of positives are compatible with the labels",
     "calibration": "comparing predicted with observed labels",
     "sensitivity": "computing the effect of errors of the labelling model",
@@ -80,7 +80,7 @@ def make_checks(exam: Examination, report_step: Callable[[str], None]) -> tuple[
 
 def _scar_title(subject: Subject) -> str:
     names = _labelling_names(subject)
-    columns = "the columns named for it" if len(names) > MAX_NAMES else listed(names)
+    columns = "the columns given with --propensity" if len(names) > MAX_NAMES else listed(names)
     return f"Does the labelling depend on {columns or 'any column'}?"
 
 
@@ -299,7 +299,7 @@ def _scar(key: str, title: str, exam: Examination) -> Check:
             key,
             title,
             "open",
-            "Not tested: no columns were named for the labelling.",
+            "Not tested: no columns were given with --propensity.",
             (
                 "Labels alone cannot show whether all positives are equally likely to get a label, because some class "
                 "model always explains the labels equally well. The test needs columns that may affect the labelling "
@@ -317,8 +317,8 @@ def _scar(key: str, title: str, exam: Examination) -> Check:
         status, verdict = "open", f"Not detectably {how}: the labelling may be independent of {raw}."
     details = [] if status == "none" else [_scar_statistic(found)]
     details.append(
-        "The test assumes that the columns named for the labelling (--propensity) affect only the labelling, and not "
-        "whether a row is positive. The test would mistake an effect on being positive for an effect on the labelling."
+        "The test assumes that the columns given with --propensity affect only the labelling. If they also affect "
+        "whether a row is positive, the test wrongly counts that as an effect on the labelling."
     )
     if status == "open":
         details.append(
@@ -393,6 +393,11 @@ def _profile(key: str, title: str, exam: Examination) -> Check:
     return Check(key, title, status, verdict, details, picture)
 
 
+def _points(value: float) -> str:
+    """Return a difference of two shares."""
+    return f"{100.0 * value:.2g} percentage points"
+
+
 def _grid_sentences(subject: Subject) -> str:
     """Return how a recalibrated fit computes its curve, its estimate and its interval."""
     estimate = (
@@ -401,10 +406,11 @@ def _grid_sentences(subject: Subject) -> str:
         else "The estimate is the share that fits best, together with all other information."
     )
     return (
-        "The curve shows how well the models fit held-out labels (labels not used in the fit) at each share of "
-        f"positives, with all other parameters chosen to fit best. {estimate} The shaded range is the confidence "
-        "interval. It is wider than the curve alone suggests, because differences in log-likelihood are divided by "
-        f"{LOG_LIKELIHOOD_DIVISOR:g}: no table follows the models exactly."
+        "For each share of positives, the curve shows how well the models can fit the labels. The labelling model was "
+        "fitted again for each share. The class model was not: its log-odds, predicted for rows that it was not fitted "
+        f"to, were only shifted and rescaled. {estimate} The shaded range is the confidence interval. This interval is "
+        "wider than the curve suggests: no real table follows the models exactly, so differences in log-likelihood are "
+        f"divided by {LOG_LIKELIHOOD_DIVISOR:g} for the interval, but not in the drawing."
     )
 
 
@@ -431,13 +437,13 @@ def _calibration(key: str, title: str, exam: Examination) -> Check:
         high=tuple(map(float, found.high)),
     )
     details = (
-        f"The calibration error (the mean distance between predicted and observed shares) is {share(found.error)}. If "
-        f"the predictions were right, chance alone would give about {share(found.expected_error)}. Test of fit: "
+        f"The calibration error (the mean distance between predicted and observed shares) is {_points(found.error)}. "
+        f"If the predictions were right, chance alone would give about {_points(found.expected_error)}. Test of fit: "
         f"chi-squared {ratio(found.statistic)} on {found.degrees_of_freedom} degrees of freedom, "
         f"{p_sentence(found.p_value)}.",
         "The model was fitted to these rows; on new rows it fits somewhat worse. This check cannot detect two errors "
-        "that cancel out: a model with too many positives, and too low a probability of a label for each, predicts the "
-        "same labels.",
+        "that cancel out. A model that assumes too many positives, each with too low a probability of a label, can "
+        "predict the same number of labels as the correct model.",
     )
     return Check(key, title, status, verdict, details, picture)
 

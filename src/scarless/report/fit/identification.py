@@ -26,10 +26,11 @@ from scarless.report.words import count, share, share_range
 MAX_NAMES = 6  # names in a sentence
 MAX_SETS_SHOWN = 5  # sets of collinear columns
 CERTAIN_ROWS = (
-    "The estimate assumes that some rows are almost certainly positive. If only 80% of the most probable positives are "
-    "positive, for example, the estimate is too high by a factor of up to 1.25 (1 / 0.8). The labels cannot show this. "
-    "To check it, audit some of the rows without a label that have the highest class probability (column probability "
-    "in the file of ranked rows; predict_proba in Python)."
+    "The estimate assumes that some rows are almost certainly positive. Suppose that only 80% of the rows that look "
+    "most certainly positive really are. Then the estimate is too high, by a factor of up to 1.25 (1 / 0.8). The "
+    "labels cannot show this error. To check for it, take the rows without a label that have the highest class "
+    "probability (column 'probability' of the file of ranked rows), and find out whether they are positive. If clearly "
+    "fewer than all of them are, the estimate is too high."
 )
 _MODELS = {CLASSIFIER: "class model", PROPENSITY: "labelling model"}
 
@@ -88,8 +89,8 @@ def _estimate(report: IdentifiabilityReport, exact: str) -> str:
     if report.verdict == CONTRADICTED:
         return (
             "The data determine the share of positives only if two assumptions hold: the log-odds of being positive "
-            "are linear in the columns, and the labelling depends only on the columns named for it. The labels "
-            f"contradict at least one of these assumptions, so the estimate, {own}, may be far off."
+            "are linear in the columns, and the labelling depends only on the columns given with --propensity. The "
+            f"labels contradict at least one of these assumptions, so the estimate, {own}, may be far off."
         )
     return f"The estimated share of positives is {own}.{exact}"
 
@@ -99,7 +100,7 @@ def _direction(direction: Direction) -> str:
     effect = (
         "In this respect, only the penalty on large coefficients limits the share of positives."
         if direction.class_prior_error >= 1.0
-        else "From this uncertainty alone, the share of positives has a standard error of "
+        else "This alone makes the share of positives uncertain, with a standard error of "
         f"{100.0 * direction.class_prior_error:.2g} percentage points."
     )
     return f"{_uncertainty(direction)} {effect}"
@@ -112,13 +113,13 @@ def _uncertainty(direction: Direction) -> str:
         return _separated(direction.shared, separate)
     sides = [[each for each in direction.parts if each.model == model] for model in (CLASSIFIER, PROPENSITY)]
     if all(any(each.is_intercept for each in side) for side in sides):
-        changes = ["a smaller share of labelled positives"] * direction.lowers_label_frequency
+        changes = ["a smaller share of the positives had a label"] * direction.lowers_label_frequency
         fits = "equally well" if none else "almost as well" if hardly else "only slightly worse"
         others = [each for each in direction.parts if not each.is_intercept]
         if others:
-            changes.append(f"{'another effect' if len(others) == 1 else 'other effects'} of {_named(others)}")
-        also = f", if they also have {listed(changes)}" if changes else ""
-        return f"Models with more positives fit the labels {fits}{also}."
+            effects = "effect" if len(others) == 1 else "effects"
+            changes.append(f"the {effects} of {_named(others)} {'was' if len(others) == 1 else 'were'} different")
+        return f"The labels would fit {fits} if {listed(['there were more positives', *changes])}."
     if all(sides):
         return f"The data {separate} the effects of {_named(sides[0])} from the effects of {_named(sides[1])}."
     return f"The data have {'no' if none else 'little'} information on the effects of {_named(direction.parts)}."

@@ -129,11 +129,16 @@ def _notes_on_reasons(subject: Subject, top: TopRows) -> list[str]:
     has_text = any(is_text(subject, column) for column in columns)
     shortened = " Of long texts, only the words with the largest effect are shown." if has_text else ""
     measure = "probability of having a label" if top.by == LABEL else "class probability"
-    given = " (the probability of being positive, given the columns only)" if top.by == POSTERIOR else ""
+    given = (
+        " The class probability is the probability of being positive that follows from the columns alone, ignoring "
+        "that the row has no label."
+        if top.by == POSTERIOR
+        else ""
+    )
     return [
-        f"The main reasons are the columns that raise the {measure} of the row{given} most, compared with the average "
-        f"row. The number in brackets is the contribution of the column to the log-odds: {how}. These columns need "
-        f"not be causes.{shortened}"
+        f"The main reasons are the columns that most increase the {measure} of the row, compared with the average row."
+        f"{given} The number in brackets is the contribution of the column to the log-odds: {how}. A main reason is "
+        f"not necessarily a cause of being positive.{shortened}"
     ]
 
 
