@@ -2,8 +2,8 @@
 Whom does the labelling overlook?
 =================================
 
-Two clinics treat similar patients, but one of them tests fewer of its patients. Two questions follow. Which share of
-the ill patients has no diagnosis in each clinic? And does a classifier work equally well in both?
+Two clinics treat similar patients, but one of them tests fewer of its patients (simulated data). Which share of the
+ill patients has no diagnosis in each clinic? And does a classifier work equally well in both?
 
 **Lesson.** If unlabelled rows are counted as negatives, a classifier seems to be imprecise in the clinic that tests
 fewer patients. The propensity corrects this comparison, and shows how many ill patients each clinic overlooks.

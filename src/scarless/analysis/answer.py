@@ -237,7 +237,7 @@ class Analysis:
         return report_on(
             lambda: self.subject,
             row_names=self._column("id"),
-            by=self.settings.by,
+            by=[name if name in self.model.feature_names_in_ else self.table[name] for name in self.settings.by],
             random_state=self.settings.seed,
             run={
                 **self._title(),

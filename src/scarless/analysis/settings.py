@@ -398,7 +398,10 @@ def _description(declared: Declared) -> str:
 
 MODELS = dict(declarations())["model"].options["choices"]
 _NAME_COLUMNS = tuple(name for name, each in declarations() if each.kind.names_columns)
-_SEEN_BY_MODELS = tuple(name for name, each in declarations() if each.kind.names_columns and not each.aside)
+# `by` may name any column: groups of the report need not be groups of a column that a model uses.
+_SEEN_BY_MODELS = tuple(
+    name for name, each in declarations() if each.kind.names_columns and not each.aside and name != "by"
+)
 Settings.__doc__ = "\n".join(
     [
         "The settings of one analysis, as in `run.toml`.\n\n    Attributes\n    ----------",

@@ -217,7 +217,7 @@ def missed_positives(
     of draws from the uncertainty of the fit, and each draw also draws the class of each unlabelled row. Differences,
     ratios and p-values compare the labelling of groups, so they also include the chance of the labelling.
 
-    If both models are right, 95% intervals of the share without a label covered it in 93 to 100% of simulated groups
+    If both models are right, 95% intervals of the share without a label covered it in 96 to 99% of simulated groups
     (``python -m benchmarks groups``). They do not cover if an attribute that drives the labelling is missing from the
     propensity model: see the page "After the report".
 

@@ -42,7 +42,7 @@ def model_report(
     row_names: Any = None,
     level: float = 0.95,
     n_ranked: int = 50,
-    by: Sequence[str] = (),
+    by: Sequence[Any] = (),
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
@@ -72,9 +72,9 @@ def model_report(
         Confidence level.
     n_ranked : int, default=50
         Number of unlabelled rows to show, the most probable positives first.
-    by : list of str, optional
-        Raw columns whose groups are shown in the section "Who is overlooked?". By default, the propensity attributes
-        and the columns with at most 12 categories.
+    by : list of str or Series, optional
+        Raw columns, or the group of each row, for the section "Who is overlooked?". By default, the propensity
+        attributes and the columns with at most 12 categories.
     random_state : int, numpy generator or RandomState, default=0
         Seed of the random numbers, for samples of rows and for the folds of the SCAR test.
     run : dict, optional
@@ -121,7 +121,7 @@ def report_on(
     *,
     row_names: Any = None,
     n_ranked: int = 50,
-    by: Sequence[str] = (),
+    by: Sequence[Any] = (),
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,

@@ -358,10 +358,11 @@ MAX_COLUMNS_OF_GROUPS = 8  # columns that define groups by default; a page with 
 MANY_ROWS, DRAWS, FEW_DRAWS = 100_000, 400, 100  # tables with many rows get few draws, for speed
 
 
-def make_overlooked(subject: Subject, by: Sequence[str]) -> Overlooked:
+def make_overlooked(subject: Subject, by: Sequence[Any]) -> Overlooked:
     """Return the shares of positives without a label in the groups of each column; no columns if that is not available.
 
-    `by` names raw columns. If it is empty, these are the propensity attributes and the columns with few categories.
+    `by` has names of raw columns, or a Series with the group of each row. If it is empty, the propensity attributes and
+    the columns with few categories define the groups.
     """
     names = list(by) or _default_groups(subject)
     none = IntervalEstimate(None)
