@@ -157,7 +157,7 @@ def test_each_partition_is_loaded_once_in_memory_or_as_a_file(tmp_path, store):
     before = store.loads
     first = engine.total(sums)
     assert store.loads - before == 2
-    assert len(list(tmp_path.rglob("X.npy"))) == 1  # The first partition fits into memory, the second does not.
+    assert len(list(tmp_path.rglob("X.bin"))) == 1  # The first partition fits into memory, the second does not.
     for _ in range(3):
         assert engine.total(sums)[1] == first[1]
     assert store.loads - before == 2
@@ -179,18 +179,18 @@ def test_entries_are_removed_with_the_last_engine(tmp_path):
     engine = partitioned([43, 53], cache=Cache(0, str(tmp_path)))
     kept = engine.derive(doubled, 2.0, keep=True)
     kept.total(kept_sums)
-    assert len(list(tmp_path.rglob("z.npy"))) == 2
+    assert len(list(tmp_path.rglob("z.bin"))) == 2
     twin = partitioned([43, 53], cache=Cache(0, str(tmp_path))).derive(doubled, 2.0, keep=True)
     del kept
     gc.collect()
-    assert len(list(tmp_path.rglob("z.npy"))) == 2  # entries that the other engine still needs
+    assert len(list(tmp_path.rglob("z.bin"))) == 2  # entries that the other engine still needs
     del twin
     gc.collect()
-    assert not list(tmp_path.rglob("z.npy"))
-    assert len(list(tmp_path.rglob("X.npy"))) == 2
+    assert not list(tmp_path.rglob("z.bin"))
+    assert len(list(tmp_path.rglob("X.bin"))) == 2
     del engine
     gc.collect()
-    assert not list(tmp_path.rglob("X.npy"))
+    assert not list(tmp_path.rglob("X.bin"))
 
 
 def test_text_stays_in_memory(tmp_path):
@@ -201,7 +201,7 @@ def test_text_stays_in_memory(tmp_path):
     assert isinstance(found["x"].base, np.memmap)
     np.testing.assert_array_equal(found["x"], made["x"])
     store.forget("k/")
-    assert not list(tmp_path.rglob("*.npy"))
+    assert not list(tmp_path.rglob("*.bin"))
 
 
 def test_equal_steps_have_equal_tokens():

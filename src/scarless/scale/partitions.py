@@ -109,13 +109,16 @@ class PartitionStore:
         self._files[key] = folder
         found = {}
         for name, array in arrays.items():
-            if array.dtype.hasobject:
+            if array.dtype.hasobject or not array.size:
                 found[name] = array
                 continue
-            path = folder / f"{name}.npy"
+            # Files without a header: np.load parses its header, which can fail in threads of Python 3.11 (SystemError
+            # "AST constructor recursion depth mismatch").
+            path = folder / f"{name}.bin"
             turned = array.flags.f_contiguous and not array.flags.c_contiguous
-            np.save(path, array.T if turned else array)
-            mapped = np.load(path, mmap_mode="r")
+            rows = array.T if turned else array
+            rows.tofile(path)
+            mapped = np.memmap(path, dtype=array.dtype, mode="r", shape=rows.shape)
             found[name] = mapped.T if turned else mapped
         return found
 
