@@ -264,6 +264,6 @@ def test_penalties_are_chosen_with_all_audited_rows(tmp_path, monkeypatch):
     assert found.summary()["labelled"] == int(table["diagnosed"].sum())
     assert any(f"The fit used all {n_audited} audits." in note for note in found.notes)
     with pytest.raises(
-        ValueError, match=r"no column 'visit_2' \(a look of the fit\), but the columns of other looks exist"
+        ValueError, match=r"no column 'visit_2', which was a look of the fit, but the columns of other looks exist"
     ):
         files._label_columns_of(Settings(label=("visit_1", "visit_2"), scar=True), ["visit_1"])

@@ -95,7 +95,7 @@ def test_rows_of_one_patient_are_a_group(patients, capsys):
     several["patient"] = several["patient"].where(several.index != 3)
     several.to_csv("gaps.csv", index=False)
     assert main(["fit", "gaps.csv", *FIT, "--groups", "patient", "--force"]) == 1
-    assert "Column 'patient' (--groups) has 1 missing values, the first in row 4" in capsys.readouterr().err
+    assert "Column 'patient' (--groups) has 1 missing value, in row 4" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

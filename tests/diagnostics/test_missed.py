@@ -167,6 +167,21 @@ def test_looks(data):
     assert (truth <= found.missed_share.high).all()
 
 
+def test_looks_can_be_coded_as_words_with_gaps(data):
+    X, y, _ = data
+    rng = np.random.default_rng(3)
+    s = y[:, None] * (rng.random((y.size, 2)) < expit(X[:, [2]] - 1))
+    gaps = rng.random(s.shape) < 0.1
+    words = np.where(gaps, None, np.where(s == 1, "yes", "no"))
+    numbers = np.where(gaps, np.nan, s)
+    by_words = missed_positives(
+        fit_quietly(SAREMClassifier(propensity_attributes=[2], pos_label="yes"), X, words), X, words, by=2
+    )
+    by_numbers = missed_positives(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, numbers), X, numbers, by=2)
+    np.testing.assert_allclose(by_words.missed_share.low, by_numbers.missed_share.low)
+    np.testing.assert_allclose(by_words.p_value, by_numbers.p_value)
+
+
 def test_raw_columns_of_a_table_classifier_define_groups(data):
     X, _, s = data
     table = pd.DataFrame({"x": X[:, 0], "z": X[:, 1], "region": np.array(["a", "b", "c"])[X[:, 2].astype(int)]})

@@ -340,7 +340,7 @@ def test_the_chosen_optimum_is_not_swapped_and_a_higher_swapped_optimum_is_menti
         swapped = np.array([optimum.swapped for optimum in model.optima_])
         assert not swapped[chosen]
         assert behind[~swapped].min() == 0
-        assert ("An optimum with the two models swapped" in model.selection_.reason) == bool(swapped[0])
+        assert ("An optimum in which the two models are swapped" in model.selection_.reason) == bool(swapped[0])
         told += swapped[0]
     assert 0 < told < 12
 

@@ -556,7 +556,10 @@ def _propensity(data: AuditRows) -> Vector:
     model = data.estimator
     if looks_of(model) is None:
         return np.asarray(model.predict_propensity(data.X), dtype=np.float64)
-    return any_label_probability(model, data.X, np.where(data.labels < 0, np.nan, data.labels))
+    coding = model.label_coding_
+    classes = coding.classes.astype(object)
+    given = np.where(data.labels == 1, classes[coding.positive], classes[1 - coding.positive])
+    return any_label_probability(model, data.X, np.where(data.labels < 0, None, given))
 
 
 # --- notes

@@ -37,7 +37,7 @@ _REPORT_WORDS = {
     "class priors": "shares of positives",
     "class prior": "share of positives",
     "classifier uses": "class model uses",
-    "the propensity attributes": "the columns given with --propensity",
+    "the propensity attributes": "the columns of the labelling model",
     "set of attributes": "set of columns",
     "propensity model": "labelling model",
 }
@@ -224,9 +224,8 @@ _CANDIDATE_TABLES = {  # caption, head and kinds
     ),
     "search": (
         "Candidates that predict held-out labels (labels not used in the fit) about as well as the best candidate; "
-        "a smaller C is a stronger penalty on large coefficients",
-        ("columns of the class model", "C of the class model", "C of the labelling model", "positives",
-         "log-likelihood of held-out labels, per row", "chosen"),
+        "a smaller C is a stronger penalty on large coefficients. The log-likelihood is per row, of held-out labels",
+        ("columns for the class", "C, class", "C, labelling", "positives", "log-likelihood", "chosen"),
         ("text", "number", "number", "share", "number", "text"),
     ),
     "optima": (
