@@ -243,7 +243,7 @@ def test_a_folder_of_files_gives_the_results_of_one_file(patients, folder, capsy
     checked = table["checked"].notna().to_numpy()
     np.testing.assert_array_equal(scored.loc[table["patient"], "posterior"].to_numpy()[checked], ill[checked])
     assert main(["predict", "run", "claims", "--out", "run/scored"]) == 0
-    assert "(0 new)" in capsys.readouterr().out
+    assert "0 written by this command" in capsys.readouterr().out
     assert main(["fit", "--config", "run/run.toml", "--out", "again", "--quiet"]) == 0
     assert pd.read_parquet(folder / "again" / "scored").set_index("patient")["posterior"].equals(scored["posterior"])
 
