@@ -317,7 +317,9 @@ def test_false_positive_rates_can_differ_between_looks(patients, folder, capsys)
     assert values[2] < 1e-6
     low, high = facts["false_positive_rates"][1]["interval"]
     assert low < values[1] < high
-    assert "rates with an interval are estimated, the others were given" in (folder / "run" / "report.html").read_text(encoding="utf-8")
+    assert "rates with an interval are estimated, the others were given" in (folder / "run" / "report.html").read_text(
+        encoding="utf-8"
+    )
     assert main(["fit", "--config", "run/run.toml", "--out", "again", "--quiet"]) == 0
     assert (folder / "run" / "ranked.csv").read_bytes() == (folder / "again" / "ranked.csv").read_bytes()
 
