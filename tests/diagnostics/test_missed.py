@@ -272,6 +272,14 @@ def test_notes_name_groups_with_few_labels_and_columns_outside_the_propensity_mo
     assert any("kind: 2 groups of fewer than 5 rows are pooled as 'other'." in note for note in notes)
 
 
+def test_few_labels_in_all_groups_together_are_noted(data, model):
+    X, _, s = data
+    rows = np.flatnonzero(np.cumsum(s) <= 30)
+    notes = missed_positives(model, X[rows], s[rows], by=2).notes
+    assert notes[0].startswith("There are only 30 labelled rows, so the intervals may be too short.")
+    assert not any("There are only" in note for note in missed_positives(model, X, s, by=2).notes)
+
+
 def test_findings_name_the_groups_with_the_largest_and_the_smallest_share(data, model):
     X, _, s = data
     found = missed_positives(model, X, s, by=2)

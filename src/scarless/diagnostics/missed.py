@@ -32,6 +32,7 @@ from scarless.outside.extras import need
 from scarless.outside.notices import listed
 from scarless.pair.logistic import all_labelled
 
+MIN_LABELS_TO_RELY_ON = 50  # with fewer labels in all groups together, a note says so; by judgement
 FEW_LABELS = 10  # labelled rows below which the estimates of a group rest almost only on the models
 _MAX_GROUPS_NAMED = 5  # in a note
 _RATES = ("missed_share", "class_prior", "label_frequency")
@@ -577,9 +578,15 @@ def _notes(
     if not informative:
         return (
             "According to this fit every positive is labelled, so it has no information on positives without a label. "
-            "Name the propensity attributes, or audit 50 random unlabelled rows.",
+            "Check that no column was filled in after the label was known, or audit 50 random unlabelled rows.",
         )
     notes = []
+    total = int(data.labelled.sum())
+    if total < MIN_LABELS_TO_RELY_ON and not data.audited.any():
+        notes.append(
+            f"There are only {total} labelled rows, so the intervals may be too short. Do not rely on these numbers "
+            "without audits."
+        )
     few = np.flatnonzero(n_labelled < FEW_LABELS)
     if few.size:
         named = [f"{layout.by[j]} = {layout.names[j]} ({n_labelled[j]})" for j in few]
@@ -600,8 +607,9 @@ def _notes(
         )
     if no_intervals:
         notes.append(
-            f"This {type(data.estimator).__name__} has no standard errors, so there are no intervals. Fit "
-            "SAREMClassifierCV or SARStackingClassifier, or SAREMClassifier without an estimator."
+            f"This {type(data.estimator).__name__} has no standard errors, so there are no intervals. "
+            "SAREMClassifierCV, and SAREMClassifier without an estimator, always have them. SARStackingClassifier has "
+            "them if it was fitted to one label for each row, without audits and known values."
         )
     return tuple(notes)
 
