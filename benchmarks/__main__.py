@@ -30,6 +30,7 @@ PROGRAMS = {
     "class_prior_weights": "class_prior_weights",
     "information": "information",
     "audits": "audits",
+    "worksheets": "worksheets",
     "occupancy": "occupancy",
     "occupancy_examples": "occupancy_examples",
     "scale": "scale.__main__",

@@ -1,4 +1,4 @@
-"""The analyses of `scarless fit`, `predict` and `inspect` as Python functions."""
+"""The analyses of `scarless fit`, `audit`, `predict` and `inspect` as Python functions."""
 
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from scarless.analysis.inspection import ColumnSummary, Inspection, inspect_table
     from scarless.analysis.ranking import predict_table
     from scarless.analysis.settings import ColumnRoles, Settings
+    from scarless.analysis.worksheet import Worksheet, draw_worksheet
 
 __all__ = [
     "Analysis",
@@ -18,9 +19,11 @@ __all__ = [
     "FileAnalysis",
     "Inspection",
     "Settings",
+    "Worksheet",
     "analyse",
     "analyse_files",
     "analyse_table",
+    "draw_worksheet",
     "inspect_table",
     "predict_files",
     "predict_table",
@@ -33,6 +36,7 @@ _HOMES = {
     "inspection": ("ColumnSummary", "Inspection", "inspect_table"),
     "ranking": ("predict_table",),
     "settings": ("ColumnRoles", "Settings"),
+    "worksheet": ("Worksheet", "draw_worksheet"),
 }
 _LATER = {name: f"scarless.analysis.{home}" for home, names in _HOMES.items() for name in names}
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from scarless.analysis.audit_history import AUDITS, AuditHistory, refuse_lost_worksheets
 from scarless.analysis.columns import (
     as_pandas,
     choose_features,
@@ -40,6 +41,7 @@ from scarless.analysis.settings import (
 )
 from scarless.analysis.values import notes_on
 from scarless.diagnostics import yield_curve
+from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
 from scarless.diagnostics.leaks import Leak
 from scarless.models import (
@@ -90,6 +92,7 @@ class Analysis:
     source: dict[str, Any] = field(default_factory=dict, repr=False)
     fitted_to: tuple[Any, Any] | None = field(default=None, repr=False, kw_only=True)  # raw and prepared columns
     leaks: tuple[Leak, ...] = field(default=(), repr=False, kw_only=True)  # leaking columns that were not left out
+    history: AuditHistory | None = field(default=None, repr=False, kw_only=True)  # worksheets and their answers
 
     @property
     def s(self) -> Any:
@@ -123,6 +126,13 @@ class Analysis:
         Always False with audits, several looks or known values, which determine how many positives have no label.
         """
         return self.subject.is_uninformative
+
+    @cached_property
+    def changes(self) -> AuditChanges | None:
+        """What the answers of worksheets changed; None without answers."""
+        from scarless.analysis.worksheet import changes_of  # noqa: PLC0415 (an optional package)
+
+        return None if self.history is None or not self.history.answered.any() else changes_of(self, self.history)
 
     def ranked(self) -> Any:
         """Return a data frame of all rows, with the most probable unlabelled positives first.
@@ -165,6 +175,7 @@ class Analysis:
         if self.settings.sample_weight:
             found |= {"weight": weight, "weight_labelled": weight_labelled}
         found |= self._informed() if self.settings.informed else {}
+        found |= {} if self.changes is None else {"worksheets": self.changes.to_dict()}
         return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.is_uninformative else self._first_rows())
 
     def _fitted(self) -> dict[str, Any]:
@@ -238,6 +249,7 @@ class Analysis:
             lambda: self.subject,
             row_names=self._column("id"),
             by=[name if name in self.model.feature_names_in_ else self.table[name] for name in self.settings.by],
+            changes=self.changes,
             random_state=self.settings.seed,
             run={
                 **self._title(),
@@ -274,6 +286,7 @@ class Analysis:
 
         report_step = progress or (lambda what: None)
         folder, ranked = check_folder(folder, force=force), check_name(ranked)
+        refuse_lost_worksheets(folder, self.history)
         folder.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
@@ -284,6 +297,8 @@ class Analysis:
             (aside / SUMMARY).write_text(json.dumps(self.summary(), indent=2) + "\n", encoding="utf-8")
             (aside / RUN).write_text(write_toml(self._run(ranked)), encoding="utf-8")
             self.report(progress=report_step).save(aside / REPORT)
+            if self.history is not None:
+                self.history.save(aside / AUDITS)
             move_into_place(aside, folder)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -318,6 +333,8 @@ class Analysis:
         """Return the command that repeats this analysis; empty if the table was not read from a file."""
         if "file" not in self.source:
             return ""
+        if self.history is not None and self.history.answered.any():
+            return shlex.join(["scarless", "fit", "--config", f"FOLDER/{RUN}", "--out", "NEW_FOLDER"])
         sheet = ["--sheet", str(self.source["sheet"])] if "sheet" in self.source else []
         words = ["scarless", "fit", str(self.source["file"]), *self.settings.to_flags(), *sheet, "--out", "NEW_FOLDER"]
         return shlex.join(words)
@@ -419,9 +436,17 @@ def analyse(
 
 
 def analyse_table(
-    table: Any, settings: Settings, *, source: dict[str, Any] | None = None, progress: ReportStep | None = None
+    table: Any,
+    settings: Settings,
+    *,
+    source: dict[str, Any] | None = None,
+    history: AuditHistory | None = None,
+    progress: ReportStep | None = None,
 ) -> Analysis:
-    """Fit both models to a raw table, like `analyse`, with `Settings` instead of parameters."""
+    """Fit both models to a raw table, like `analyse`, with `Settings` instead of parameters.
+
+    `history` are the worksheets of the analysis, whose answers are a column of the table.
+    """
     report_step = progress or (lambda what: None)
     table = as_pandas(table)
     settings.check_columns(list(table.columns))
@@ -449,7 +474,7 @@ def analyse_table(
         )
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(found.pos_label)}
     classifier.levels_ = seen_categories(columns)
-    kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks}
+    kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks, "history": history}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
     if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
         classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)

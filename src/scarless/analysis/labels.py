@@ -14,6 +14,7 @@ from scarless.checks.labels import folded, says
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
 ANY_VALUE = "any"  # Every value marks a labelled row, for example dates of a diagnosis.
+ANSWERS = "checked_in_worksheets"  # audit column with the answers of worksheets
 _MAX_VALUES_SHOWN = 6  # in a message
 _NOT_OBSERVED = frozenset({"-1", "-1.0"})
 Values = tuple[str, ...]
@@ -270,8 +271,11 @@ def read_observed(table: Any, settings: Settings, *, rows: Any = None) -> Observ
         marks, notes = found.pos_label, [found.note] if found.note else []
     audit = None
     if settings.audit:
-        audit = read_audit(table[settings.audit], settings.audit, also=marks, rows=rows)
-        notes.append(_message_about_audits(audit, s, rows))
+        if settings.audit == ANSWERS:
+            audit = audit_again(table[settings.audit], settings)
+        else:
+            audit = read_audit(table[settings.audit], settings.audit, also=marks, rows=rows)
+            notes.append(_message_about_audits(audit, s, rows))
         _refuse_contradictions(s, audit, settings, rows)
     _refuse_unidentified_rates(s, audit, settings)
     return ObservedLabels(s, labels, audit, marks, tuple(notes))

@@ -107,7 +107,8 @@ class Settings:
     )  # fmt: skip
     audit: str = _setting(
         "", _COLUMN,
-        "column with the true class (yes or no) of rows that were checked (audited); empty cells for all other rows",
+        "column with the true class (yes or no) of rows that were checked (audited), and empty cells for all other "
+        "rows; or, with --config, a worksheet of `scarless audit` with answers",
         "--audit", aside="the audit column",
     )  # fmt: skip
     visit_attributes: dict[str, tuple[str, ...]] = _setting(  # noqa: RUF009 (it returns a field)

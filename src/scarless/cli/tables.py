@@ -1,4 +1,4 @@
-"""The commands `scarless inspect`, `fit`, `predict` and `export`, which call `scarless.analysis`."""
+"""The commands `scarless inspect`, `fit`, `audit`, `predict` and `export`, which call `scarless.analysis`."""
 
 import argparse
 import shlex
@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
 from scarless import analysis
+from scarless.analysis.audit_history import file_hash, read_history, refuse_lost_worksheets, with_answers
 from scarless.analysis.settings import (
     MODEL,
     OLD_FLAGS,
@@ -32,6 +32,7 @@ from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
 from scarless.outside.plain_words import plain
 from scarless.outside.progress import duration
+from scarless.outside.table_files import table_suffixes
 
 INPUT_FILE = "CSV, TSV, Parquet, Arrow or Excel file, or a folder of Parquet files"
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
@@ -41,6 +42,7 @@ INSPECT_SETTINGS = ("label", "audit", "pos_label", "exclude", "number", "text")
 _LABELLING_SETTINGS = {"propensity_attributes", "scar", "known_propensity"}
 _FREQUENCY_SETTINGS = {"label_frequency", "label_frequency_se"}
 _LOOK_SETTINGS = {"visit_attributes", "shared"}
+_READING = ("separator", "encoding", "sheet")  # how the file is read
 SECONDS_BEFORE_NOTICE = 2.0  # of a stage; a slower stage is announced while it still runs
 
 
@@ -103,10 +105,12 @@ def inspect(options: argparse.Namespace) -> int:
 def fit(options: argparse.Namespace) -> int:
     """Fit both models to a file, and write the model, the report and the ranked rows."""
     config = read_run(options.config) if options.config else {}
+    history, answer_notes = _history(options)
     values = _settings(options, config)
     source = config.pop("source", {}) if isinstance(config.get("source"), dict) else {}
     options.file = options.file or (Path(source["file"]) if "file" in source else None)
-    options.sheet = options.sheet or source.get("sheet")
+    for name in _READING:
+        setattr(options, name, getattr(options, name) or source.get(name))
     if options.file is None:
         raise ValueError(
             "No input file is given. Example: scarless fit patients.csv --label diagnosed --propensity visits."
@@ -114,7 +118,7 @@ def fit(options: argparse.Namespace) -> int:
     folder = options.out or Path(_stem(options.file))
     ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
     values.pop("ranked", None)
-    check_folder(folder, force=options.force)
+    refuse_lost_worksheets(check_folder(folder, force=options.force), history)
     _check_table(Path(check_name(ranked)))
     settings = analysis.Settings.from_dict(values, source="the command line")
     screen = Stages(quiet=options.quiet)
@@ -123,15 +127,67 @@ def fit(options: argparse.Namespace) -> int:
     try:
         with screen.stage(f"reading {options.file.name}"):
             table, notes = _read(options)
-            source = {"file": str(options.file), "sha256": _hash(options.file), "rows": len(table)}
-            source |= {"sheet": options.sheet} if options.sheet else {}
-        found = analysis.analyse_table(table, settings, source=source, progress=screen)
+            source = {"file": str(options.file), "sha256": file_hash(options.file), "rows": len(table)}
+            source |= {name: getattr(options, name) for name in _READING if getattr(options, name)}
+        if history is not None and history.answered.any():
+            table, history, join_notes = history.join(table, source["sha256"])
+            settings, notes = with_answers(settings), [*notes, *answer_notes, *join_notes]
+        found = analysis.analyse_table(table, settings, source=source, history=history, progress=screen)
         found.notes[:0] = notes
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
     except KeyboardInterrupt:
         return stopped("Stopped. Nothing was written.")
     screen.end()
     _print_answer(found, folder, ranked)
+    return DONE
+
+
+def _history(options: argparse.Namespace) -> tuple[Any, list[str]]:
+    """Return the worksheets of the results that --config names, with the answers of a worksheet in --audit, and notes.
+
+    --audit names a worksheet if it has the suffix of a table; otherwise it names a column.
+    """
+    history = read_history(options.config.parent) if options.config else None
+    given = options.audit and Path(options.audit)
+    if not given or not str(options.audit).lower().endswith(table_suffixes()):
+        if given and history is not None and history.answered.any():
+            raise ValueError(
+                f"--audit {given} names a column, but the results in {options.config.parent} have answers of "
+                "worksheets. Remove --audit, or name a worksheet."
+            )
+        return history, []
+    if not given.exists():
+        raise FileNotFoundError(f"{given} (--audit) does not exist. Name a worksheet, or a column of the table.")
+    if options.config is None:
+        raise ValueError(
+            f"--audit {given} is a file. The answers of a worksheet need the results that it was drawn from: "
+            f"scarless fit --config FOLDER/{RUN} --audit {shlex.quote(str(given))}."
+        )
+    if history is None:
+        raise ValueError(f"No worksheet was drawn from {options.config.parent}, so {given} belongs to other results.")
+    options.audit = None
+    filled, notes = _read(argparse.Namespace(file=given, separator=None, encoding=None, sheet=None))
+    found, answer_notes = history.with_answers(filled, given.name)
+    return found, [*notes, *answer_notes]
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Write a worksheet of rows to check."""
+    from scarless.analysis.worksheet import draw_worksheet  # noqa: PLC0415 (imports the models)
+
+    _check_table(options.out)
+    check_place(options.out)
+    if options.out.exists():
+        raise FileExistsError(f"{options.out} exists, and may contain answers. Choose another name (--out).")
+    drawn = draw_worksheet(
+        options.run, options.n, purpose=options.purpose, strata=options.strata, random_state=options.seed
+    )
+    drawn.save(options.out)
+    for note in drawn.notes:
+        print(note)
+    again = shell("fit", "--config", options.run / RUN, "--audit", options.out, "--out", f"{options.run}-checked")
+    print(f"Fill in the column 'checked': yes, no or unsure. Then run: {again}")
+    print(f"Worksheet: {options.out}")
     return DONE
 
 
@@ -259,20 +315,11 @@ def _read(options: argparse.Namespace) -> tuple[Any, list[str]]:
     """Return the table of a file, and the warnings that were raised while it was read."""
     from scarless.outside.table_files import read_table  # noqa: PLC0415 (an optional package)
 
+    given = {name: getattr(options, name) for name in _READING if getattr(options, name)}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        table = read_table(options.file, separator=options.separator, encoding=options.encoding, sheet=options.sheet)
+        table = read_table(options.file, **given)
     return table, list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
-
-
-def _hash(path: Path) -> str:
-    if not path.is_file():
-        return ""
-    digest = sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _stem(path: Path) -> str:
@@ -302,6 +349,8 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
         print(estimate_sentences(share, summary["positives"], missing, summary["level"], summary["doubt"]))
     if "first_rows" in summary:
         print(summary["first_rows"]["sentence"])
+    for sentence in [] if found.changes is None else found.changes.sentences():
+        print(sentence)
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)
@@ -321,7 +370,7 @@ def _weighted(summary: dict[str, Any]) -> str:
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
-    """Add `inspect`, `fit`, `predict` and `export` to the command line."""
+    """Add `inspect`, `fit`, `audit`, `predict` and `export` to the command line."""
     overview = "show the columns of a file, which of them leak the label, and which of them the labels depend on"
     look = commands.add_parser("inspect", help=overview, description=f"{overview[0].upper()}{overview[1:]}.")
     look.add_argument("file", type=Path, metavar="FILE", help=INPUT_FILE)
@@ -334,6 +383,14 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
             help="fit the class model and the labelling model to a file, and write a report",
             description="Fit the class model and the labelling model to a file. Write the model, a report and the "
             "ranked rows into a folder.",
+        )
+    )
+    _add_audit(
+        commands.add_parser(
+            "audit",
+            help="write a worksheet of rows to check",
+            description="Choose rows to check from the results of a fit, and write them as a worksheet. Fill in its "
+            "column `checked`, and fit again with --audit WORKSHEET.",
         )
     )
     again = commands.add_parser(
@@ -363,6 +420,23 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     graph.add_argument("--out", type=Path, required=True, metavar="FILE", help="output file, .onnx")
     graph.add_argument("--force", action="store_true", help="replace the output if it exists")
     graph.set_defaults(command=export, packages=(*PACKAGES, "onnx"), extra=f"{EXTRA},onnx")
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("run", type=Path, metavar="FOLDER", help="folder of results of `scarless fit`")
+    add("--n", type=int, default=50, metavar="N", help="number of rows (default: 50)")
+    add(
+        "--purpose",
+        choices=("prior", "find", "both"),
+        default="prior",
+        help="prior (default): rows that shorten the interval of the share of positives; find: the unlabelled rows "
+        "that rank highest; both: half of the rows each",
+    )
+    add("--strata", default="", metavar="COLUMN", help="column whose groups get at least 5 rows each")
+    add("--seed", type=int, metavar="N", help="seed of the random numbers (default: depends on the fit)")
+    add("--out", type=Path, required=True, metavar="FILE", help="output file: .xlsx, or .csv")
+    parser.set_defaults(command=audit, packages=PACKAGES, extra=EXTRA)
 
 
 def _add_fit(parser: argparse.ArgumentParser) -> None:
@@ -416,5 +490,5 @@ class _Renamed(argparse.Action):
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--separator", metavar="CHARACTER", help="separator of a CSV file (default: detected)")
-    add("--encoding", default="utf-8", metavar="NAME", help="encoding of a CSV file (default: utf-8)")
+    add("--encoding", metavar="NAME", help="encoding of a CSV file (default: utf-8)")
     add("--sheet", metavar="NAME", help="sheet of an Excel workbook (default: the first)")

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from scarless import Labelling, SAREMClassifier, audited_class_prior, plan_audit
 from scarless.diagnostics import AuditPlanDisplay
 from scarless.diagnostics.audits._reading import read_audit_rows
-from scarless.diagnostics.audits.plan import AuditDesign, ModelWidths
+from scarless.diagnostics.audits.design import AuditDesign, ModelWidths
 from scarless.numerics.objectives import Curvature
 
 mpl.use("Agg")

@@ -207,6 +207,20 @@ def audited_class_prior(
     p = _check_inclusion(probability, data.audited)
     if p is not None and np.shape(probability) == p.shape:
         warn_about_row_order(X, probability=probability)
+    found, strata = estimate_from_differences(data, w, p, level)
+    _warn_about_audits(found, data)
+    if p is not None:
+        _warn_about_large_probabilities(strata, data, w)
+    return found
+
+
+def estimate_from_differences(
+    data: AuditRows, w: Vector, p: Vector | None, level: float
+) -> tuple[AuditedClassPrior, list[Differences]]:
+    """Return the class prior from audits of rows with the probabilities `p`, and the strata that it was computed from.
+
+    `p` is None if all probabilities are equal, as in `make_strata`.
+    """
     strata = make_strata(data, w, p)
     kish = float(w @ w) / float(w.sum()) ** 2
     model_value = float(w @ data.q) / float(w.sum())
@@ -227,10 +241,7 @@ def audited_class_prior(
         level=level,
         labels_are_certain=data.labels_are_certain,
     )
-    _warn_about_audits(found, data)
-    if p is not None:
-        _warn_about_large_probabilities(strata, data, w)
-    return found
+    return found, strata
 
 
 def make_strata(data: AuditRows, w: Vector, p: Vector | None) -> list[Differences]:

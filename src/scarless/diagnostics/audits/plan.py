@@ -2,42 +2,36 @@
 
 from dataclasses import dataclass
 from html import escape
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
-from scarless.checks.looks import looks_of
-from scarless.checks.options import check_choice, check_random_stream, check_share, check_whole, real_number, shown
-from scarless.checks.rows import check_rows, index_of
+from scarless.checks.options import (
+    check_choice,
+    check_random_stream,
+    check_share,
+    check_vector,
+    check_whole,
+    real_number,
+    shown,
+)
+from scarless.checks.rows import index_of, named_values
 from scarless.checks.tables import refuse_device
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, legend_below
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
-from scarless.engines import Engine, attach
-from scarless.models.pair import known_inference
-from scarless.numerics import uncertainty
-from scarless.numerics.arrays import Array, ArrayLike, Integers, Mask, Matrix, Vector
-from scarless.numerics.audits import inclusion_scale, information_from_audits
-from scarless.numerics.looks_objective import LooksLikelihood
-from scarless.numerics.objectives import PairObjective
-from scarless.numerics.uncertainty import logit_interval, quantile
+from scarless.diagnostics.audits.design import AuditDesign, DrawnWidths, ModelWidths, PosteriorDraws, difference_widths
+from scarless.diagnostics.grouping import group_rows
+from scarless.numerics.arrays import Array, ArrayLike, Integers, Mask, Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
-from scarless.pair.inference import PairInference
 
-DESIGNS = ("random", "neyman", "two-stage")
+DESIGNS = ("random", "neyman", "two-stage", "optimal")
 MIN_CURVE_AUDITS, MAX_CURVE_AUDITS, CURVE_POINTS = 25, 2000, 24  # numbers of audits for which widths are computed
 REPORTED_WIDTH = 0.05  # the plan reports the number of audits for this width
 PILOT_AUDITS = 50  # advised size of a pilot
 #: Width of the interval of the class prior above which the expected widths of a model without audits are not trusted.
 #: By judgement.
 MAX_WIDTH_TO_PLAN_BY = 0.5
-#: Designs that depend on the model draw rows with probabilities proportional to a size. This is the smallest size,
-#: relative to the mean size. It is not 0, because the model may be wrong about rows about which it is certain.
-#: By judgement.
-MIN_RELATIVE_SIZE = 0.1
-#: The variance that the model expects is averaged with the variance in a pilot. In this average, the expected variance
-#: counts as much as this number of audits. By judgement.
-PRIOR_AUDITS = 20.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,7 +116,7 @@ class AuditPlan:
     def sentences(self) -> list[str]:
         """Return the plan as sentences."""
         n, kind = self.rows.size, " unlabelled" if self.labels_are_certain else ""
-        how = "drawn at random" if self.design == "random" else "preferably rows about which the model is uncertain"
+        how = _HOW.get(self.design, "preferably rows about which the model is uncertain")
         lines = [f"Audit {n:,} of {self.n_open:,}{kind} rows, {how}."]
         if self.labels_are_certain:
             lines.append("Labelled rows count as positive and are left out.")
@@ -175,6 +169,12 @@ class AuditPlan:
         return f"<p>{escape(str(self))}</p>"
 
 
+_HOW = {
+    "random": "drawn at random",
+    "optimal": "preferably rows whose class says most about the class prior",
+}
+
+
 def plan_audit(
     estimator: Any,
     X: Any,
@@ -183,6 +183,9 @@ def plan_audit(
     *,
     design: str = "random",
     pilot: ArrayLike | None = None,
+    pilot_probability: ArrayLike | None = None,
+    eligible: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
     level: float = 0.95,
     random_state: Any = None,
 ) -> AuditPlan:
@@ -195,7 +198,8 @@ def plan_audit(
     .. math:: H + \sum_i p_i\, q_i (1 - q_i)\, c_i c_i', \qquad c = [x,\; \textstyle\sum_k (s_k - e_k) z_k, \ldots],
 
     where `H` is the information of the fit, including penalties and known values. The inverse of the sum gives the
-    expected width of ``class_prior_interval()``. This width is only as accurate as the posteriors of the fit. The
+    expected width of ``class_prior_interval()``. For a fit without an information matrix, such as a search that
+    averages several fits, `H` is computed from draws of the posteriors. The width is only as accurate as the fit. The
     posteriors may be far off if the model was fitted to one label column without audits; the plan then has a remark. In
     that case audit a pilot of 50 random rows, fit with these audits, and plan the other audits with ``pilot=``. In
     simulations with such a pilot (5,000 rows, ten attributes in both models), the width after 200 more audits was
@@ -208,22 +212,33 @@ def plan_audit(
     ----------
     estimator : fitted classifier
         Classifier of this package, also as the last step of a pipeline. Expected widths of its own interval are
-        available only if both models are logistic.
+        available only if both models are logistic, or if it has `draw_posteriors`.
     X : array, sparse matrix or data frame of shape (n, n_columns)
         Attributes of the rows that the estimator was fitted on.
     s : array of shape (n,) or (n, n_looks)
         Observed labels of these rows, coded as in `fit`.
     n_rows : int, default=200
         Number of rows to audit, in addition to the pilot.
-    design : {"random", "neyman", "two-stage"}, default="random"
+    design : {"random", "neyman", "two-stage", "optimal"}, default="random"
         "random": equal probabilities. "neyman": probabilities proportional to :math:`\sqrt{q(1-q)}`. "two-stage": as
-        "neyman", but after a random pilot. The last two depend on the model, and give a warning. In simulations with a
+        "neyman", but after a random pilot. "optimal": probabilities proportional to :math:`\sqrt{q(1-q)}` times the
+        covariance, over draws of the parameters, of the row's logit of `q` and the class prior. To first order, this
+        shortens the model's interval of the class prior most. It needs a classifier with `draw_posteriors`. All but
+        "random" depend on the model, and give a warning. In simulations with a
         correct model, two-stage intervals were 5 to 30% shorter than intervals from random rows. On real tables, errors
         of the class prior after two stages were 15 to 75% larger than with random rows, and 95% intervals from rows
         about which the model is uncertain covered the class prior in 22 to 89% of runs.
     pilot : array of shape (n,), optional
         True class of rows audited so far, as passed to `fit`: 1 or 0; NaN, None or -1 for rows that were not audited.
-        These rows are assumed to be a random sample, and are not drawn again.
+        These rows are assumed to be a random sample, unless `pilot_probability` is given, and are not drawn again.
+    pilot_probability : array of shape (n,), optional
+        Probability with which each row was audited so far, for example ``probability`` of an earlier plan.
+    eligible : bool array of shape (n,), optional
+        Which rows may be drawn. By default, all rows that were not audited.
+    strata : str, int or array of shape (n,), optional
+        A column of `X`, or the group of each row. Each group (a category, or a bin of numbers) gets about as many rows
+        as the design expects, but at least 5, or all of its rows. If there are more than ``n_rows / 10`` groups, the
+        minimum is ``n_rows / 2`` divided by their number.
     level : float in (0, 1), default=0.95
         Confidence level.
     random_state : int, Generator or None
@@ -263,18 +278,32 @@ def plan_audit(
     rng = check_random_stream(random_state)
     data = read_audit_rows(estimator, X, s, pilot)
     _check_pilot(data, design)
-    sampling = AuditDesign.of(data, design)
+    before = _check_pilot_probability(pilot_probability, data)
+    labels = np.asarray(named_values(X, s, labels=True))
+    draws = PosteriorDraws.of(data, labels) if design == "optimal" else None
+    if draws is None and design == "optimal":
+        raise TypeError(
+            f"design='optimal' needs draws of the posteriors, which {type(data.estimator).__name__} does not have. Use "
+            "design='random'."
+        )
+    sampling = AuditDesign.of(data, design, None if draws is None else draws.effects(), before)
+    if eligible is not None:
+        sampling = sampling._replace(free=sampling.free & _check_eligible(eligible, data.q.size))
     n_free = int(sampling.free.sum())
     if n_rows > n_free:
         raise ValueError(f"n_rows must be at most {n_free}, the number of rows that can be audited; got {n_rows}.")
+    if strata is not None:
+        sampling = sampling.stratified(_strata(X, strata), n_rows)
     sizes = _sizes(n_rows, n_free)
-    widths = ModelWidths.of(data, sampling, level)
+    widths: ModelWidths | DrawnWidths | None = ModelWidths.of(data, sampling, level)
+    if widths is None:
+        widths = DrawnWidths.of(data, draws or PosteriorDraws.of(data, labels), sampling, level)
     expected = np.full(sizes.size, np.nan) if widths is None else np.r_[widths.now(), widths.expected(sizes[1:])]
     positions = sampling.draw(n_rows, rng)
     plan = AuditPlan(
         rows=_names(X, positions),
         positions=positions,
-        probability=sampling.with_pilot(n_rows, data),
+        probability=sampling.with_pilot(n_rows),
         sizes=sizes,
         expected_width=expected,
         expected_width_difference=difference_widths(data, sampling, sizes, level),
@@ -286,7 +315,7 @@ def plan_audit(
         remarks=_remarks(data, widths, design),
     )
     if design != "random":
-        warn_user(f"plan_audit: {_DESIGN_REMARK}", UserWarning)
+        warn_user(f"plan_audit: {_remark_on(design)}", UserWarning)
     return plan
 
 
@@ -296,6 +325,13 @@ _DESIGN_REMARK = (
     "89% of runs, and errors of the class prior after two stages were 15 to 75% larger than with 200 random rows. "
     "design='random' is safe."
 )
+
+
+_OPTIMAL_REMARK = "OPTIMAL"
+
+
+def _remark_on(design: str) -> str:
+    return _OPTIMAL_REMARK if design == "optimal" else _DESIGN_REMARK
 
 
 def _check_pilot(data: AuditRows, design: str) -> None:
@@ -331,15 +367,15 @@ def _names(X: Any, positions: Integers) -> Array:
     return np.array(positions) if index is None or isinstance(index, range) else np.asarray(index[positions])
 
 
-def _remarks(data: AuditRows, widths: "ModelWidths | None", design: str) -> tuple[str, ...]:
+def _remarks(data: AuditRows, widths: ModelWidths | DrawnWidths | None, design: str) -> tuple[str, ...]:
     found = []
     if design != "random":
-        found.append(_DESIGN_REMARK[0].upper() + _DESIGN_REMARK[1:])
+        found.append(_remark_on(design)[0].upper() + _remark_on(design)[1:])
     few = not data.audited.any() and data.labels.shape[1] == 1
-    if widths is not None and few and (widths.inference.swappable or widths.now() > MAX_WIDTH_TO_PLAN_BY):
+    if widths is not None and few and (widths.swappable or widths.now() > MAX_WIDTH_TO_PLAN_BY):
         why = (
             "Both models use the same attributes, so only their functional form separates them"
-            if widths.inference.swappable
+            if widths.swappable
             else "One label column has almost no information on the class prior here"
         )
         found.append(
@@ -351,151 +387,37 @@ def _remarks(data: AuditRows, widths: "ModelWidths | None", design: str) -> tupl
     return tuple(found)
 
 
-# --- sampling
+# --- checks
 
 
-class AuditDesign(NamedTuple):
-    """Rows that can be drawn, and the sizes that their probabilities are proportional to."""
-
-    open_: Mask  # rows whose class is unknown without an audit
-    free: Mask  # open rows that were not audited yet
-    size: Vector
-
-    @classmethod
-    def of(cls, data: AuditRows, design: str) -> "AuditDesign":
-        """Return the design. Labelled rows are left out if they are certain to be positive."""
-        open_ = ~data.labelled if data.labels_are_certain else np.ones(data.q.size, dtype=bool)
-        free = open_ & ~data.audited
-        size = np.ones(data.q.size)
-        if design != "random":
-            size = np.sqrt(data.q * (1.0 - data.q))
-            mean = float(size[free].mean()) if free.any() else 1.0
-            size = np.maximum(size, MIN_RELATIVE_SIZE * mean) if mean > 0 else np.ones(size.size)
-        return cls(open_, free, size)
-
-    def inclusion(self, n_rows: int) -> Vector:
-        """Return the probability that each row is among `n_rows` new rows; 0 for rows that cannot be drawn."""
-        k = inclusion_scale(self.size[self.free], n_rows)
-        return np.where(self.free, np.minimum(1.0, k * self.size), 0.0)
-
-    def with_pilot(self, n_rows: int, data: AuditRows) -> Vector:
-        """Return the probability that each row is audited, by a random pilot or among `n_rows` new rows."""
-        k = inclusion_scale(self.size[self.free], n_rows)
-        new = np.where(self.open_, np.minimum(1.0, k * self.size), 0.0)
-        before = np.zeros(new.size)
-        for kind in (self.open_, ~self.open_):
-            if kind.any():
-                before[kind] = data.audited[kind].mean()
-        return before + (1.0 - before) * new
-
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Any:
-        """Return the positions of `n_rows` distinct rows, drawn with the given probabilities.
-
-        Systematic sampling of rows in random order (Madow): each row is a segment of a line, as long as its
-        probability, and points at a distance of 1 from each other select the segments on which they fall.
-        """
-        places = rng.permutation(np.flatnonzero(self.free))
-        ends = np.cumsum(self.inclusion(n_rows)[places])
-        points = rng.random() + np.arange(n_rows)
-        return np.sort(places[np.minimum(np.searchsorted(ends, points, side="right"), places.size - 1)])
+def _check_eligible(eligible: Any, n_rows: int) -> Mask:
+    found = np.asarray(eligible)
+    if found.dtype != bool or found.shape != (n_rows,):
+        raise ValueError(f"eligible must have True or False for each of the {n_rows} rows; got {shown(eligible)}.")
+    return found
 
 
-# --- expected widths
+def _check_pilot_probability(given: Any, data: AuditRows) -> Vector | None:
+    """Return the probabilities of earlier audits after a check; None if they are not given."""
+    if given is None:
+        return None
+    found = check_vector(given, "pilot_probability", n_rows=data.q.size)
+    bad = np.flatnonzero(~((found >= 0) & (found <= 1)) | (data.audited & ~(found > 0)))
+    if bad.size:
+        raise ValueError(
+            "pilot_probability must lie in [0, 1], and must be positive for rows that were audited; it is "
+            f"{found[bad[0]]:g} for row {bad[0]}."
+        )
+    return found
 
 
-class ModelWidths(NamedTuple):
-    """A fit and its rows, and the information that audits would add."""
-
-    inference: PairInference
-    objective: PairObjective
-    engine: Engine
-    sampling: AuditDesign
-    level: float
-
-    @classmethod
-    def of(cls, data: AuditRows, sampling: AuditDesign, level: float) -> "ModelWidths | None":
-        """Return the fit and its rows; None for a fit without an information matrix."""
-        model = data.estimator
-        if hasattr(model, "recalibration_"):
-            return None
-        try:
-            inference = known_inference(model)
-        except ValueError:
-            return None
-        if inference.has_extra_information:
-            objective, shape = inference.objective, looks_of(model).counts(data.labels)
-        else:
-            objective = LooksLikelihood(inference.f, ((inference.e,),))
-            shape = (data.labels == 1).astype(np.int8), np.ones_like(data.labels)
-        rows = check_rows(model, data.X)
-        engine = attach(rows, labels=shape[0], looks=shape[1], audit=data.audit, w=np.ones(rows.n_rows))
-        return cls(inference, objective, engine, sampling, level)
-
-    def gain(self, probability: Vector) -> Matrix:
-        """Return the information that audits with these probabilities add."""
-        rows = attach(self.engine, audit_probability=probability)
-        (found,) = rows.total(information_from_audits, self.objective, self.inference.parameters)
-        return np.asarray(found)
-
-    def now(self) -> float:
-        """Return the width of the interval of the fit."""
-        low, high = self.inference.class_prior_interval(self.level)
-        return high - low
-
-    def expected(self, sizes: Any) -> Vector:
-        """Return the expected widths after these numbers of new audits."""
-        inference = self.inference
-        base = inference.penalised_information()
-        equal = bool(np.ptp(self.sampling.size[self.sampling.free]) == 0)
-        of_one = self.gain(self.sampling.inclusion(1)) if equal else None
-        gains = [
-            size * of_one if of_one is not None else self.gain(self.sampling.inclusion(int(size))) for size in sizes
-        ]
-        return np.array([self._width(base + gain) for gain in gains])
-
-    def _width(self, information: Matrix) -> float:
-        prior = self.inference.class_prior
-        (error,) = uncertainty.precision(information, noise=self.inference.noise).errors(prior.gradient[None])
-        slope = prior.value * (1.0 - prior.value)
-        error = float(np.hypot(error, np.sqrt(prior.row_variance))) / slope if slope > 0 else np.inf
-        centre = np.log(prior.value) - np.log1p(-prior.value) if slope > 0 else np.inf
-        low, high = logit_interval(np.asarray(centre), np.asarray(error), quantile(self.level))
-        return float(high - low)
-
-
-def difference_widths(data: AuditRows, sampling: AuditDesign, sizes: Any, level: float) -> Vector:
-    r"""Return the expected widths of `audited_class_prior` after these numbers of new audits, including the pilot.
-
-    If the model is right, the difference between class and `q` has the variance :math:`q(1-q)`. The mean of this
-    variance over the rows counts as 20 audits, and is averaged with the variance in the pilot. The variances of single
-    rows are then scaled so that their mean is this average.
-    """
-    q, n = data.q[sampling.open_], data.q.size
-    own = q * (1.0 - q)
-    checked = data.audited[sampling.open_]
-    m = int(checked.sum())
-    spread = float(own.mean())
-    if m > 1:
-        differences = (data.audit[sampling.open_][checked] == 1) - q[checked]
-        spread = (PRIOR_AUDITS * spread + m * float(differences.var(ddof=1))) / (PRIOR_AUDITS + m)
-    each = own * (spread / own.mean()) if own.any() else np.full(q.size, spread)
-    alpha = float(data.q.mean())
-    rows = alpha * (1.0 - alpha) / n
-    equal = bool(np.ptp(sampling.size[sampling.free]) == 0)
-    widths = []
-    for size in sizes:
-        total = m + int(size)
-        if total < 2:  # the estimator is undefined with fewer than two audits
-            widths.append(1.0)
-            continue
-        if equal:
-            design = spread * (1.0 - total / q.size) / total
-        else:
-            p = sampling.with_pilot(int(size), data)[sampling.open_]
-            design = float(((1.0 - p) / p) @ each) / q.size**2
-        variance = (q.size / n) ** 2 * design + rows
-        widths.append(min(1.0, 2.0 * quantile(level) * float(np.sqrt(variance))))
-    return np.array(widths)
+def _strata(X: Any, strata: Any) -> Integers:
+    """Return the number of each row's stratum: a category, or a bin of numbers."""
+    try:
+        (found,) = group_rows(X, strata)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("by", "strata", 1)) from None
+    return found.codes
 
 
 # --- plot

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import binomtest, chi2
+from scipy.stats import chi2
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
+from scarless.diagnostics.audits.changes import AuditComparison, compare_with_posteriors
 from scarless.diagnostics.calibration.curves import Calibration, label_calibration
 from scarless.diagnostics.fit.subject import Subject
 from scarless.diagnostics.scar.tests import SCARTest, scar_test
@@ -37,7 +38,6 @@ FACTORS = (1.5, 2.0, 3.0, 5.0)  # factors on the odds of the propensity for whic
 GAMMAS = tuple(float(gamma) for gamma in np.geomspace(1.0, 5.0, 17))
 _FACTOR_RTOL = 1e-3  # relative tolerance of tipping points
 MAX_CANDIDATES = 12  # largest number of candidates that are listed
-AUDIT_GROUPS, MIN_ROWS_PER_GROUP = 5, 12  # audited rows are divided into groups by their posterior
 MORE_LOOKS = 6  # number of looks up to which a detection curve is extrapolated if all looks have the same propensity
 MIN_EXPECTED_ROWS = 5.0  # in a cell of the chi-square test of `repeats`; smaller cells are pooled
 MAX_MEAN_COUNT = 10.0  # mean weight up to which `repeats` treats integer weights as counts of rows
@@ -86,17 +86,6 @@ class PropensityBounds(NamedTuple):
     interval_factor: float  # factor from which the bounds exceed the confidence interval; 1 without an interval
     most_unlabelled: tuple[float, float] | None  # factor up to which most positives are unlabelled, and their share
     sample: Subject
-
-
-class AuditComparison(NamedTuple):
-    """Audited positives compared with their expected number, for rows whose class was unknown before the audit."""
-
-    n: int
-    found: int
-    expected: float
-    surplus: float | None  # found minus expected, in standard errors
-    # For each group: lowest and highest posterior, number of rows, expected share, observed share and its interval.
-    groups: tuple[tuple[float, ...], ...]
 
 
 class LabelCounts(NamedTuple):
@@ -374,16 +363,7 @@ def compare_audits(subject: Subject) -> AuditComparison:
     new = subject.audited & ((subject.s == 0) if subject.has_no_false_positives else True) & (subject.weight > 0)
     rows = np.flatnonzero(new)
     if not rows.size:
-        return AuditComparison(0, 0, 0.0, None, ())
+        return compare_with_posteriors(np.empty(0), np.empty(0))
     part = subject.part(rows)
-    q, found = np.asarray(part.inner.predict_posterior(part.prepared, part.labels)), np.asarray(part.audit)
-    spread = float(np.sqrt(np.sum(q * (1.0 - q))))
-    surplus = float(found.sum() - q.sum()) / spread if spread > 0 else None
-    groups = []
-    n_groups = max(1, min(AUDIT_GROUPS, q.size // MIN_ROWS_PER_GROUP))
-    for members in np.array_split(np.argsort(q, kind="stable"), n_groups):
-        k, n, posterior = int(found[members].sum()), int(members.size), q[members]
-        ends = binomtest(k, n).proportion_ci(method="wilson")
-        groups.append((float(posterior.min()), float(posterior.max()), float(n), float(posterior.mean()), k / n,
-                       float(ends.low), float(ends.high)))  # fmt: skip
-    return AuditComparison(int(rows.size), int(found.sum()), float(q.sum()), surplus, tuple(groups))
+    q = np.asarray(part.inner.predict_posterior(part.prepared, part.labels))
+    return compare_with_posteriors(np.asarray(subject.audit)[rows], q, level=subject.level)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.options import check_random_stream, check_share, check_whole
+from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.examination import Examination
 from scarless.diagnostics.fit.subject import Subject
 from scarless.numerics.arrays import ArrayLike
@@ -17,7 +18,7 @@ from scarless.outside.plain_words import plain
 from scarless.report.fit.answer import make_answer
 from scarless.report.fit.checks import make_checks
 from scarless.report.fit.data import NamedValue
-from scarless.report.fit.looks import make_given
+from scarless.report.fit.looks import make_checked, make_given
 from scarless.report.fit.page import FitReport
 from scarless.report.fit.parts import make_columns, make_effects, make_overlooked, make_ranked
 from scarless.report.words import text
@@ -122,6 +123,7 @@ def report_on(
     row_names: Any = None,
     n_ranked: int = 50,
     by: Sequence[Any] = (),
+    changes: AuditChanges | None = None,
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
@@ -163,6 +165,7 @@ def report_on(
         run=tuple(_run_details(subject, run_values, random_state)),
         command=text(run_values.get("command", ""), 4000),
         given=make_given(subject),
+        checked=make_checked(changes),
     )
 
 

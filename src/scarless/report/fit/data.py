@@ -188,6 +188,15 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Checked:
+    """What the answers of worksheets changed, in sentences, pictures and a table."""
+
+    sentences: tuple[str, ...]
+    pictures: tuple[Picture, ...]
+    table: NumberTable
+
+
+@dataclass(frozen=True)
 class ReportColumn:
     """A raw column: its kind, how it was encoded, and which models use it."""
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from scarless.diagnostics.fit.examination import AuditComparison, Examination, LabelCounts, compare_audits
+from scarless.diagnostics.audits.changes import AuditChanges, AuditComparison
+from scarless.diagnostics.fit.examination import Examination, LabelCounts, compare_audits
 from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import listed
-from scarless.report.fit.data import Check, Mark, NamedValue, NumberTable, Picture
+from scarless.report.fit.data import Check, Checked, Mark, NamedValue, NumberTable, Picture
 from scarless.report.words import count, p_sentence, share, share_range, text
 
 # Difference between the observed and the expected number of audited positives, in standard errors. From these values
@@ -116,6 +117,40 @@ def cautions(subject: Subject) -> list[str]:
 
 
 # --- audits
+
+
+def make_checked(changes: AuditChanges | None) -> Checked | None:
+    """Return what the answers of worksheets changed; None without worksheets."""
+    if changes is None:
+        return None
+    rows = tuple((float(each.n_audited), each.value, each.low, each.high) for each in changes.rounds)
+    head, kinds = ("checked rows", "share of positives", "from", "to"), ("count", "share", "share", "share")
+    pictures = [_by_round(changes)] if all(None not in each for each in rows) else []
+    pictures += [_reliability(changes.agreement)] if changes.agreement.n else []
+    return Checked(
+        tuple(text(each, 2000) for each in changes.sentences()),
+        tuple(pictures),
+        NumberTable("The estimate with more and more checked rows", head, kinds, rows),
+    )
+
+
+def _by_round(changes: AuditChanges) -> Picture:
+    first, last = changes.rounds[0], changes.rounds[-1]
+    n, value, low, high = (tuple(float(each[j] or 0.0) for each in changes.rounds) for j in range(4))
+    return Picture(
+        kind="rounds",
+        title="Share of positives and its interval, by the number of checked rows",
+        description=(
+            f"With {first.n_audited} checked rows, the interval is {share_range(low[0], high[0])}; with "
+            f"{last.n_audited}, it is {share_range(low[-1], high[-1])}."
+        ),
+        x_label="checked rows",
+        y_label="share of positives",
+        x=n,
+        y=value,
+        low=low,
+        high=high,
+    )
 
 
 def audits(key: str, title: str, exam: Examination) -> Check:

@@ -19,6 +19,7 @@ from scarless.report import words
 from scarless.report.figures import WIDTH, Area, Dot, Line, Panel, Text, nice_step, ticks_between
 from scarless.report.fit.data import (
     Check,
+    Checked,
     Effect,
     Effects,
     FitAnswer,
@@ -96,6 +97,8 @@ class FitReport:
         The command that repeats the analysis; empty if none was given.
     given : tuple of NamedValue
         Audits, looks and known values that the fit used; empty if there were none.
+    checked : Checked or None
+        What the answers of worksheets changed; None without worksheets.
     """
 
     title: str
@@ -111,6 +114,7 @@ class FitReport:
     run: tuple[NamedValue, ...]
     command: str
     given: tuple[NamedValue, ...] = ()
+    checked: Checked | None = None
 
     def to_json(self) -> str:
         """Return the report as JSON, with the same keys for every model; missing numbers are null."""
@@ -177,6 +181,7 @@ def render_fit(report: FitReport) -> str:
         forests={each.key: forest(each) for each in report.effects if each.effects},
         groups={each.key: group_shares(each, report.overlooked.total) for each in report.overlooked.columns},
         drawings={each.key: draw(each.picture) for each in report.checks if each.picture is not None},
+        checked_drawings=[draw(each) for each in report.checked.pictures] if report.checked else [],
         status=STATUS,
         first_rows=FIRST_ROWS,
         shown_effects=FIRST_EFFECTS,
@@ -376,6 +381,7 @@ def group_shares(shares: GroupedShares, total: IntervalEstimate) -> Panel | None
 def draw(picture: Picture) -> Panel:
     """Draw a profile, a calibration plot, a sensitivity band or a detection curve, depending on its kind."""
     kinds = {"profile": _profile, "calibration": _calibration, "sensitivity": _band, "detection": _steps}
+    kinds["rounds"] = _rounds
     return kinds[picture.kind](picture)
 
 
@@ -455,6 +461,18 @@ def _steps(picture: Picture) -> Panel:
     ]
     dots = tuple(Dot(*point, "k1") for point in frame.at(picture.x, picture.y))
     return _framed(picture, frame, (), lines, dots, texts, x_as_share=False, x_ticks=picture.x)
+
+
+def _rounds(picture: Picture) -> Panel:
+    """Draw estimates with their intervals, by a number of rows."""
+    most = max(picture.x) or 1.0
+    frame = Frame(-0.06 * most, 1.06 * most, *_ends(min(picture.low), max(picture.high)))
+    lines = [
+        Line(frame.at((x, x), ends), "interval k1")
+        for x, *ends in zip(picture.x, picture.low, picture.high, strict=True)
+    ]
+    dots = tuple(Dot(*point, "k1") for point in frame.at(picture.x, picture.y))
+    return _framed(picture, frame, (), lines, dots, [], x_as_share=False, x_ticks=picture.x)
 
 
 def _framed(
