@@ -371,15 +371,15 @@ class _Draw:
         if purpose == "prior":
             plan = self._plan(n, self.free)
             rows, width = self.rng.permutation(plan.positions), plan.width_at(n)
-            return _Chosen(rows, plan.probability, plan.design, plan.sentences(), width)
+            return _Chosen(rows, plan.probability, plan.design, _expectations(plan, n), width)
         top, ranked_above, notes = self._highest(n // 2)
         free = self.free.copy()
         free[top] = False
         plan = self._plan(n - n // 2, free)
         rows = self.rng.permutation(np.r_[top, plan.positions])
         split = f"{n // 2} rows are the rows that rank highest. {n - n // 2} rows are drawn for the share of positives."
-        probability = np.where(ranked_above, 1.0, plan.probability)
-        return _Chosen(rows, probability, plan.design, [split, *notes, *plan.sentences()], plan.width_at(n - n // 2))
+        probability, width = np.where(ranked_above, 1.0, plan.probability), plan.width_at(n - n // 2)
+        return _Chosen(rows, probability, plan.design, [split, *notes, *_expectations(plan, n - n // 2)], width)
 
     def _highest(self, n: int) -> tuple[Integers, Mask, list[str]]:
         """Return the rows that rank highest, all rows that rank at least as high, and the expected positives."""
@@ -393,7 +393,8 @@ class _Draw:
         above[top] = True
         if fit.may_be_swapped:
             return top, above, ["The models may be swapped, so rows are ranked by their probability of a label."]
-        given: dict[str, Any] = {"audit": fit.observed.audit, "sample_weight": fit.weight, "level": fit.settings.level}
+        given: dict[str, Any] = {"audit": fit.observed.audit, "level": fit.settings.level}
+        given["sample_weight"] = np.where(self.history.asked, 0.0, fit.weight)  # Rows of weight 0 are not ranked.
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -430,6 +431,28 @@ class _Draw:
         return self.fit.table[name]
 
 
+def _expectations(plan: AuditPlan, n: int) -> list[str]:
+    """Return how the rows of a plan were drawn, and the width that the interval of the share of positives will have."""
+    kind = "unlabelled rows" if plan.labels_are_certain else "rows"
+    how = "with equal probabilities" if plan.design == "random" else _PREFERRED
+    lines = [f"{n:,} of {plan.n_open:,} {kind} were drawn at random, {how}."]
+    now, after, other = (100 * each for each in (plan.width_at(0), plan.width_at(n), plan.width_at(n, difference=True)))
+    level = f"{100 * plan.level:.6g}%"
+    if np.isfinite(now) and not plan.far_off:
+        lines.append(
+            f"The {level} interval of the share of positives is {now:.1f} percentage points wide now. After these "
+            f"checks, expect about {after:.1f} if the models have the right form."
+        )
+    elif plan.far_off:
+        lines.append("The models say little about the share of positives, so its interval cannot be predicted.")
+    lines.append(
+        f"For the estimate that is valid even if the models are wrong, expect an interval of about {other:.1f} "
+        "percentage points."
+    )
+    return lines
+
+
+_PREFERRED = "but rows whose class says most about the share of positives are more likely to be drawn"
 _ONLY_RANK = (
     "These rows are not a random sample: they say which rows are positive, but little about the number of positives "
     "among the other rows. For that, use --purpose prior or both."

@@ -66,6 +66,9 @@ class AuditPlan:
         Whether labelled rows are left out because they are known to be positive.
     remarks : tuple of str
         Warnings about the design or about the expected widths.
+    far_off : bool
+        Whether expected widths of the model's interval may be far off, because the labels say little about the class
+        prior and there are no audits.
     """
 
     rows: Array
@@ -80,6 +83,7 @@ class AuditPlan:
     n_pilot: int
     labels_are_certain: bool
     remarks: tuple[str, ...] = ()
+    far_off: bool = False
 
     def width_at(self, n_rows: int, *, difference: bool = False) -> float:
         """Return the expected width of the interval of the class prior after `n_rows` new audits.
@@ -313,6 +317,7 @@ def plan_audit(
         n_pilot=int(data.audited.sum()),
         labels_are_certain=data.labels_are_certain,
         remarks=_remarks(data, widths, design),
+        far_off=_far_off(data, widths),
     )
     if design != "random":
         warn_user(f"plan_audit: {_remark_on(design)}", UserWarning)
@@ -327,7 +332,11 @@ _DESIGN_REMARK = (
 )
 
 
-_OPTIMAL_REMARK = "OPTIMAL"
+_OPTIMAL_REMARK = (
+    "this design prefers rows whose class says most about the class prior according to the model. If the model is "
+    "wrong, its interval may be too short. audited_class_prior with the probabilities of the plan is valid for every "
+    "model."
+)
 
 
 def _remark_on(design: str) -> str:
@@ -367,12 +376,16 @@ def _names(X: Any, positions: Integers) -> Array:
     return np.array(positions) if index is None or isinstance(index, range) else np.asarray(index[positions])
 
 
+def _far_off(data: AuditRows, widths: ModelWidths | DrawnWidths | None) -> bool:
+    few = not data.audited.any() and data.labels.shape[1] == 1
+    return widths is not None and few and (widths.swappable or widths.now() > MAX_WIDTH_TO_PLAN_BY)
+
+
 def _remarks(data: AuditRows, widths: ModelWidths | DrawnWidths | None, design: str) -> tuple[str, ...]:
     found = []
     if design != "random":
         found.append(_remark_on(design)[0].upper() + _remark_on(design)[1:])
-    few = not data.audited.any() and data.labels.shape[1] == 1
-    if widths is not None and few and (widths.swappable or widths.now() > MAX_WIDTH_TO_PLAN_BY):
+    if widths is not None and _far_off(data, widths):
         why = (
             "Both models use the same attributes, so only their functional form separates them"
             if widths.swappable

@@ -1,0 +1,463 @@
+"""Worksheets: rows to check, their answers, and what the answers change."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from tests.analysis.conftest import make_patients
+
+from scarless.analysis import Analysis, Settings, analyse_table, draw_worksheet
+from scarless.analysis.audit_history import ANSWERS, AUDITS, AuditHistory, read_history, with_answers
+from scarless.analysis.worksheet import StoredFit, worksheet_of
+from scarless.cli import main
+from scarless.diagnostics.audits.changes import compare_with_posteriors
+from scarless.outside.table_files import read_table, write_table
+
+FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic", "--quiet"]
+FIT += ["--exclude", "known", "weight"]
+N = 700
+REPORT = Analysis.report
+
+
+def truth():
+    """Return a made-up class of each patient: certain for labelled rows, by age for the others."""
+    table = make_patients(N)
+    return dict(zip(table["patient"], (table["diagnosed"] == "yes") | (table["age"] > 62), strict=True))
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Return a folder with a file and the results of a fit. Tests must not write into it."""
+    place = tmp_path_factory.mktemp("worksheets")
+    make_patients(N).to_csv(place / "patients.csv", index=False)
+    assert main(["fit", str(place / "patients.csv"), *FIT, "--id", "patient", "--out", str(place / "run")]) == 0
+    return place
+
+
+@pytest.fixture
+def folder(fitted, tmp_path, monkeypatch):
+    """Return a copy of the results, which tests may change."""
+    for each in (fitted / "run").iterdir():
+        (tmp_path / "run").mkdir(exist_ok=True)
+        (tmp_path / "run" / each.name).write_bytes(each.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    # The report takes most of the time of a fit.
+    monkeypatch.setattr(Analysis, "report", lambda *_, **__: SimpleNamespace(save=lambda path: path.write_text("")))
+    return tmp_path
+
+
+def answered(path, out=None, **changes):
+    """Fill in a worksheet, after `changes` of whole columns."""
+    table, classes = read_table(path), truth()
+    table["checked"] = ["yes" if classes[each] else "no" for each in table["patient"]]
+    for name, values in changes.items():
+        table[name] = values
+    write_table(table, out or path)
+    return table
+
+
+@pytest.fixture(scope="module")
+def first_sheet(fitted):
+    """Return a worksheet of 30 rows that is not saved."""
+    return draw_worksheet(fitted / "run", 30)
+
+
+@pytest.fixture
+def sheet(folder, first_sheet):
+    """Return the file of a worksheet of 30 rows, with answers."""
+    replace(first_sheet, folder=folder / "run").save("sheet.csv")
+    answered("sheet.csv")
+    return "sheet.csv"
+
+
+# --- the worksheet
+
+
+def test_a_worksheet_has_the_columns_that_a_person_needs_and_only_answers_can_be_edited(folder, capsys):
+    assert main(["audit", "run", "--n", "12", "--out", "sheet.xlsx"]) == 0
+    told = capsys.readouterr().out
+    assert "12 of 5" in told or "12 of 6" in told
+    assert "After these checks, expect about" in told
+    assert told.endswith(
+        "Then run: scarless fit --config run/run.toml --audit sheet.xlsx --out run-checked\nWorksheet: sheet.xlsx\n"
+    )
+    sheet = openpyxl.load_workbook("sheet.xlsx").active
+    names = [cell.value for cell in sheet[1]]
+    assert names[:2] == ["patient", "checked"]
+    assert names[-2:] == ["inclusion_probability", "worksheet"]
+    assert {"age", "visits", "insurance", "smoker", "last_visit", "known"} <= set(names)
+    assert not {"diagnosed", "posterior", "probability"} & set(names)
+    assert sheet.protection.sheet
+    locked = [[cell.protection.locked for cell in row] for row in sheet.iter_rows(min_row=2)]
+    assert all(row == [name != "checked" for name in names] for row in locked)
+    assert sheet.data_validations.dataValidation[0].formula1 == '"yes,no,unsure"'
+    assert all(cell.value is None for cell in sheet["B"][1:])
+
+
+def test_the_same_seed_draws_the_same_rows(folder):
+    fit = StoredFit.of(folder / "run")
+    first, again, other = (worksheet_of(fit, 20, folder, random_state=seed) for seed in (3, 3, 4))
+    pd.testing.assert_frame_equal(first.table, again.table)
+    assert set(first.table["patient"]) != set(other.table["patient"])
+    assert first.key == again.key != other.key
+
+
+def test_a_second_worksheet_never_repeats_a_row(folder):
+    seen = set()
+    for number, purpose in enumerate(("prior", "find", "both", "prior")):
+        drawn = draw_worksheet("run", 30, purpose=purpose)
+        drawn.save(f"{number}.csv")
+        rows = set(drawn.table["patient"])
+        assert len(rows) == 30
+        assert not rows & seen
+        seen |= rows
+    assert read_history(folder / "run").asked.sum() == 120
+
+
+def test_no_labelled_row_is_asked_for(first_sheet):
+    table = make_patients(N).set_index("patient")
+    assert table.loc[first_sheet.table["patient"], "diagnosed"].isna().all()
+
+
+def test_find_takes_the_rows_that_rank_highest(folder):
+    ranked = read_table("run/ranked.csv").sort_values("rank")
+    drawn = draw_worksheet("run", 25, purpose="find")
+    assert drawn.table["patient"].tolist() == ranked["patient"][:25].tolist()
+    assert (drawn.table["inclusion_probability"] == 1).all()
+    assert "not a random sample" in str(drawn)
+
+
+def test_both_splits_the_rows(folder):
+    drawn = draw_worksheet("run", 25, purpose="both")
+    ranked = read_table("run/ranked.csv").sort_values("rank")
+    assert set(ranked["patient"][:12]) <= set(drawn.table["patient"])
+    assert (drawn.table["inclusion_probability"] == 1).sum() == 12
+    assert str(drawn).startswith(
+        "12 rows are the rows that rank highest. 13 rows are drawn for the share of positives."
+    )
+
+
+def test_each_stratum_gets_rows(folder):
+    """With 30 rows and three groups, each group gets at least 5."""
+    drawn = draw_worksheet("run", 30, strata="insurance")
+    assert (drawn.table["insurance"].value_counts() >= 5).all()
+    assert drawn.table["insurance"].nunique() == 3
+
+
+def test_probabilities_add_up_to_the_number_of_rows(first_sheet):
+    history = first_sheet.history
+    assert history.probability.sum() == pytest.approx(30)
+    assert (history.probability[history.asked] > 0).all()
+    assert np.ptp(history.probability[history.asked]) > 0
+
+
+def test_without_an_id_rows_are_named_by_their_number(folder, fitted):
+    assert main(["fit", str(fitted / "patients.csv"), *FIT, "--exclude", "known", "weight", "patient",
+                 "--out", "nameless"]) == 0  # fmt: skip
+    draw_worksheet("nameless", 20).save("sheet.csv")
+    sheet, table = read_table("sheet.csv"), make_patients(N)
+    assert sheet["patient"].tolist() == table["patient"][sheet["row"] - 1].tolist()
+    sheet["checked"] = ["no"] * 10 + ["yes"] * 10
+    write_table(sheet, "sheet.csv")
+    assert main(["fit", "--config", "nameless/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    audit = read_history(folder / "next").audit
+    assert (audit[sheet["row"] - 1] == (sheet["checked"] == "yes")).all()
+
+
+# --- back again
+
+
+def test_answers_come_back_and_change_the_estimate(folder, capsys, monkeypatch):
+    monkeypatch.setattr(Analysis, "report", REPORT)
+    main(["audit", "run", "--n", "40", "--out", "sheet.xlsx"])
+    answered("sheet.xlsx")
+    capsys.readouterr()
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.xlsx", "--out", "next", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert "Before the checks, the estimated share of positives was " in told
+    assert "An estimate that is valid even if the models are wrong: " in told
+    assert "40 more checks would shorten the interval from " in told
+    assert "Note: Worksheet sheet.xlsx: " in told
+    summary = json.loads((folder / "next" / "summary.json").read_text())
+    before = json.loads((folder / "run" / "summary.json").read_text())
+    first, last = summary["worksheets"]["rounds"]
+    assert [first["value"], first["low"], first["high"]] == [before["class_prior"], *before["class_prior_interval"]]
+    assert [last["value"], last["low"], last["high"]] == [summary["class_prior"], *summary["class_prior_interval"]]
+    assert (first["n_audited"], last["n_audited"]) == (0, 40)
+    page = (folder / "next" / "report.html").read_text()
+    assert "<h2>What did the checks change?</h2>" in page
+    # The fit is the fit to the same audits in a column.
+    table, history = make_patients(N), read_history(folder / "next")
+    by_hand = table.assign(seen=np.where(history.answered, history.answer, None))
+    same = analyse_table(by_hand, Settings("diagnosed", ("visits", "insurance"), model="logistic", audit="seen",
+                                           id="patient", exclude=("known", "weight")))  # fmt: skip
+    assert summary["class_prior"] == pytest.approx(float(same.model.class_prior_), abs=1e-9)
+
+
+def test_run_toml_repeats_a_fit_with_its_answers(folder, sheet):
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    assert main(["fit", "--config", "next/run.toml", "--out", "again", "--quiet"]) == 0
+    for name in ("ranked.csv", "run.toml", "summary.json"):
+        one, other = ((folder / each / name).read_text() for each in ("next", "again"))
+        assert one.replace("sheet.csv", "") == other or name == "summary.json"
+    assert (folder / "next" / AUDITS).read_bytes() == (folder / "again" / AUDITS).read_bytes()
+
+
+def test_earlier_worksheets_are_kept(folder, sheet):
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    draw_worksheet("next", 30).save("two.csv")
+    answered("two.csv")
+    assert main(["fit", "--config", "next/run.toml", "--audit", "two.csv", "--out", "last", "--quiet"]) == 0
+    history = read_history(folder / "last")
+    assert history.answered.sum() == 60
+    assert len(history.sheets) == 2
+    rounds = json.loads((folder / "last" / "summary.json").read_text())["worksheets"]["rounds"]
+    assert [each["n_audited"] for each in rounds] == [0, 30, 60]
+
+
+def test_audits_of_a_column_are_kept(folder, fitted):
+    """The audits of the table count as a random sample that was checked before the first worksheet."""
+    table, classes = make_patients(N), truth()
+    table["seen"] = np.where(np.arange(N) < 60, np.where(table["patient"].map(classes), "yes", "no"), None)
+    table.to_csv("own.csv", index=False)
+    assert main(["fit", "own.csv", *FIT, "--id", "patient", "--audit", "seen", "--out", "own"]) == 0
+    draw_worksheet("own", 30).save("sheet.csv")
+    assert not set(read_table("sheet.csv")["patient"]) & set(table["patient"][:60])
+    answered("sheet.csv")
+    assert main(["fit", "--config", "own/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    summary = json.loads((folder / "next" / "summary.json").read_text())
+    assert summary["audits"]["rows"] == 90
+    assert "seen" in summary["settings"]["exclude"]
+    assert summary["worksheets"]["checked"] == 30
+
+
+def test_unsure_rows_are_not_audited(folder, sheet, capsys):
+    table = read_table(sheet)
+    checked = table["checked"].tolist()
+    checked[:4] = ["unsure", "?", "Not sure", None]
+    write_table(table.assign(checked=checked), "sheet.csv")
+    capsys.readouterr()
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert "3 are unsure and 1 have no answer." in told
+    assert "Rows without a clear answer are treated as not checked." in told
+    assert read_history(folder / "next").answered.sum() == 26
+
+
+def test_a_worksheet_may_come_back_twice(sheet, first_sheet):
+    """First some of the answers, then all; changed answers are counted."""
+    table = read_table(sheet)
+    half = table.assign(checked=[*table["checked"][:10], *[None] * 20])
+    half.loc[0, "checked"], half.loc[1, "checked"] = "no", "yes"
+    history, _ = first_sheet.history.with_answers(half, "half.csv")
+    assert history.answered.sum() == 10
+    history, notes = history.with_answers(table, "all.csv")
+    assert history.answered.sum() == 30
+    changed = int(half.loc[0, "checked"] != table.loc[0, "checked"]) + int(
+        half.loc[1, "checked"] != table["checked"][1]
+    )
+    assert any(note.startswith(f"{changed} answers differ from earlier answers") for note in notes) == bool(changed)
+
+
+def test_rows_that_were_chosen_by_rank_give_no_estimate_without_the_models(folder, capsys):
+    draw_worksheet("run", 30, purpose="find").save("sheet.csv")
+    answered("sheet.csv")
+    capsys.readouterr()
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    assert "Almost all checked rows were chosen by their rank" in capsys.readouterr().out
+
+
+def test_all_checked_rows_may_be_positive(folder, sheet):
+    answered("sheet.csv", checked="yes")
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    assert read_history(folder / "next").audit[read_history(folder / "next").asked].sum() == 30
+
+
+def test_new_rows_are_matched_by_id(folder, sheet, capsys):
+    table = make_patients(N)
+    new = make_patients(40, seed=9).assign(patient=[f"N{i}" for i in range(40)])
+    pd.concat([new, table.sample(frac=1, random_state=0)]).to_csv("later.csv", index=False)
+    capsys.readouterr()
+    command = ["fit", "later.csv", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert "40 rows are new, and 0 are gone. The answers were matched by 'patient'." in told
+    assert "so there is no estimate that is valid even if the models are wrong" in told
+    history, classes = read_history(folder / "next"), truth()
+    assert all((history.audit[i] == 1) == classes[history.names[i]] for i in np.flatnonzero(history.answered))
+
+
+# --- errors; after each of them, nothing is written
+
+
+CHANGED = [
+    pytest.param(lambda t: t.drop(columns="checked"), "has no column 'checked'", id="no answers column"),
+    pytest.param(lambda t: t.drop(columns=["patient", "worksheet"]), "has no column 'patient' and 'worksheet'",
+                 id="no id column"),
+    pytest.param(lambda t: t.assign(checked=None), "no row has an answer in the column 'checked'", id="no answer"),
+    pytest.param(lambda t: t.assign(checked="perhaps"), "the answer 'perhaps' for the patient 'P", id="odd answer"),
+    pytest.param(lambda t: t.assign(patient=[None, *t["patient"][1:]]), "line 2 has an answer, but its cell in the "
+                 "column 'patient' is empty", id="empty id"),
+    pytest.param(lambda t: pd.concat([t, t[:1]]), "' is on 2 lines", id="doubled id"),
+    pytest.param(lambda t: t.assign(patient=["P99999", *t["patient"][1:]]), "the table has no row with the patient "
+                 "'P99999'", id="unknown id"),
+    pytest.param(lambda t: t.assign(patient=["7", *t["patient"][1:]]), "removed zeros at the beginning",
+                 id="id without zeros"),
+    pytest.param(lambda t: t.assign(inclusion_probability=[1.0, *t["inclusion_probability"][1:]]),
+                 "the column 'inclusion_probability' was changed in 1 lines", id="edited probability"),
+    pytest.param(lambda t: t.assign(inclusion_probability=None), "was changed in 30 lines", id="emptied probability"),
+    pytest.param(lambda t: t.assign(worksheet="abc-1"), "is the worksheet 'abc-1', which was drawn from other results",
+                 id="other worksheet"),
+    pytest.param(lambda t: t.assign(worksheet=["abc-1", *t["worksheet"][1:]]), "has several values", id="mixed"),
+    pytest.param(lambda t: t.assign(checked=["yes"] * 29 + [None]), "all answers are 'yes', and 1 rows have no answer",
+                 id="only positives"),
+    pytest.param(lambda t: t[:0], "has a header but no rows", id="empty"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGED)
+def test_a_wrong_worksheet_is_refused(folder, sheet, capsys, change, message):
+    write_table(change(read_table(sheet)), "wrong.csv")
+    before = (folder / "run" / AUDITS).read_bytes()
+    assert main(["fit", "--config", "run/run.toml", "--audit", "wrong.csv", "--out", "next", "--quiet"]) == 1
+    assert message in capsys.readouterr().err
+    assert not (folder / "next").exists()
+    assert (folder / "run" / AUDITS).read_bytes() == before
+
+
+def test_answers_for_rows_that_were_not_asked_for_are_refused(folder, sheet, capsys):
+    table = read_table(sheet)
+    other = next(each for each in make_patients(N)["patient"] if each not in set(table["patient"]))
+    table.loc[3, "patient"] = other
+    write_table(table, "wrong.csv")
+    assert main(["fit", "--config", "run/run.toml", "--audit", "wrong.csv", "--out", "next"]) == 1
+    assert "worksheet 1 did not ask for 1 of these rows" in capsys.readouterr().err
+
+
+def test_wrong_commands_are_refused(folder, fitted, sheet, capsys):
+    file = str(fitted / "patients.csv")
+    commands = {
+        "sheet.csv exists, and may contain answers": ["audit", "run", "--out", "sheet.csv"],
+        "contains no run.toml": ["audit", ".", "--out", "new.csv"],
+        "n must be at most": ["audit", "run", "--n", "5000", "--out", "new.csv"],
+        "There is no column 'clinic' (--strata)": ["audit", "run", "--strata", "clinic", "--out", "new.csv"],
+        "--strata has no effect with --purpose find": [
+            "audit", "run", "--strata", "smoker", "--purpose", "find", "--out", "new.csv"
+        ],
+        "is a file. The answers of a worksheet need the results": ["fit", file, *FIT, "--audit", "sheet.csv"],
+        "none.csv (--audit) does not exist": ["fit", "--config", "run/run.toml", "--audit", "none.csv"],
+        "No worksheet was drawn from": [
+            "fit", "--config", str(fitted / "run" / "run.toml"), "--audit", "sheet.csv", "--out", "new"
+        ],
+        "run has worksheets whose rows and probabilities would be lost": [
+            "fit", file, *FIT, "--out", "run", "--force"
+        ],
+    }  # fmt: skip
+    for message, command in commands.items():
+        assert main(command) == 1, message
+        assert message in capsys.readouterr().err
+    assert not (folder / "new.csv").exists()
+
+
+def test_a_changed_or_missing_file_is_refused(folder, fitted, capsys, monkeypatch):
+    make_patients(N).to_csv("here.csv", index=False)
+    assert main(["fit", "here.csv", *FIT, "--id", "patient", "--out", "here"]) == 0
+    make_patients(N, seed=1).to_csv("here.csv", index=False)
+    with pytest.raises(ValueError, match=r"here\.csv has changed since the fit"):
+        draw_worksheet("here", 10)
+    (folder / "here.csv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"here\.csv, the file of the fit, does not exist"):
+        draw_worksheet("here", 10)
+    drawn = draw_worksheet("here", 10, table=make_patients(N))
+    assert len(drawn.table) == 10
+
+
+def test_ids_must_be_unique(folder, capsys):
+    for name, values, message in (
+        ("twice.csv", ["P1", "P1"], "has 'P1' in several rows"),
+        ("gap.csv", [None, "P2"], "is empty in row 1"),
+    ):
+        table = make_patients(N)
+        table.loc[:1, "patient"] = values
+        table.to_csv(name, index=False)
+        assert main(["fit", name, *FIT, "--id", "patient", "--out", name[:-4]]) == 0
+        capsys.readouterr()
+        assert main(["audit", name[:-4], "--out", "sheet.csv"]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_a_column_of_the_table_may_not_have_the_name_of_a_column_of_the_worksheet(folder, capsys):
+    make_patients(N).assign(checked=1.0).to_csv("odd.csv", index=False)
+    assert main(["fit", "odd.csv", *FIT, "--id", "patient", "--out", "odd"]) == 0
+    assert main(["audit", "odd", "--out", "sheet.csv"]) == 1
+    assert "The table has a column 'checked', which is also a column of every worksheet." in capsys.readouterr().err
+
+
+def test_known_propensities_do_not_allow_audits(folder, fitted, capsys):
+    file = str(fitted / "patients.csv")
+    command = ["fit", file, "--label", "diagnosed", "--known-propensity", "known", "--id", "patient", "--quiet"]
+    assert main([*command, "--out", "known"]) == 0
+    capsys.readouterr()
+    assert main(["audit", "known", "--out", "sheet.csv"]) == 1
+    assert "--known-propensity" in capsys.readouterr().err
+
+
+def test_two_worksheets_drawn_at_the_same_time_are_not_both_saved(folder):
+    fit = StoredFit.of(folder / "run")
+    one, two = (worksheet_of(fit, 10, folder / "run", random_state=seed) for seed in (1, 2))
+    one.save("one.csv")
+    with pytest.raises(RuntimeError, match=r"Another worksheet was drawn from .*run in the meantime"):
+        two.save("two.csv")
+    assert not (folder / "two.csv").exists()
+
+
+def test_a_damaged_history_is_named(folder):
+    (folder / "run" / AUDITS).write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"audits\.parquet is damaged"):
+        draw_worksheet("run", 10)
+
+
+def test_a_table_with_the_column_of_answers_is_refused(first_sheet):
+    with pytest.raises(ValueError, match=f"The table has a column '{ANSWERS}'"):
+        first_sheet.history.join(make_patients(N).assign(**{ANSWERS: 1}), "")
+
+
+# --- the history
+
+
+def test_a_history_is_stored_without_loss(first_sheet, tmp_path):
+    history = first_sheet.history
+    history.save(tmp_path / "copy.parquet")
+    again = AuditHistory.load(tmp_path / "copy.parquet")
+    assert again.sheets == history.sheets
+    for name in ("names", "posterior", "sheet", "expected", "draws", "answer", "chances"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(history, name))
+
+
+def test_answers_do_not_change_the_settings_but_for_the_audit_column():
+    settings = Settings("diagnosed", ("visits",), audit="seen", exclude=("ward",))
+    found = with_answers(settings)
+    assert found == replace(settings, audit=ANSWERS, exclude=("ward", "seen"))
+    assert with_answers(found) == found
+
+
+# --- agreement
+
+
+def test_the_test_of_agreement_holds_its_level_and_finds_wrong_models():
+    """Classes are drawn from uncertain posteriors: the p-value is uniform. Wrong posteriors are rejected."""
+    rng = np.random.default_rng(0)
+    p_values, wrong = [], []
+    for _ in range(100):
+        logit = rng.normal(-0.5, 1.2, size=50)
+        draws = 1 / (1 + np.exp(-(logit[:, None] + rng.normal(0, 0.4, size=(1, 200)))))
+        a = (rng.random(50) < draws[:, 0]) * 1.0
+        p_values.append(compare_with_posteriors(a, draws.mean(axis=1), draws=draws).p_value)
+        wrong.append(compare_with_posteriors(a, draws.mean(axis=1), draws=draws**3).p_value)
+    assert np.mean(np.array(p_values) < 0.05) <= 0.1
+    assert np.mean(np.array(p_values) < 0.5) >= 0.3
+    assert np.mean(np.array(wrong) < 0.05) > 0.8
