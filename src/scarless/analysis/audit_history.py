@@ -33,7 +33,7 @@ _MAX_NAMES = 5  # in a message
 
 
 @dataclass(frozen=True)
-class Sheet:
+class DrawnSheet:
     """A worksheet, and the estimate of the fit that it was drawn from."""
 
     number: int
@@ -54,7 +54,7 @@ class AuditHistory:
 
     Attributes
     ----------
-    sheets : tuple of Sheet
+    sheets : tuple of DrawnSheet
     id : str
         The id column; empty if rows are identified by their number.
     source : str
@@ -75,7 +75,7 @@ class AuditHistory:
         Probability that each worksheet, or an earlier one, asked for the row.
     """
 
-    sheets: tuple[Sheet, ...]
+    sheets: tuple[DrawnSheet, ...]
     id: str
     source: str
     names: Any = field(repr=False)
@@ -129,7 +129,13 @@ class AuditHistory:
         )
 
     def with_sheet(
-        self, sheet: Sheet, rows: Integers, chance: Vector, posterior: Vector, draws: Any = None, answer: Any = None
+        self,
+        sheet: DrawnSheet,
+        rows: Integers,
+        chance: Vector,
+        posterior: Vector,
+        draws: Any = None,
+        answer: Any = None,
     ) -> Self:
         """Return the history with one more worksheet, which asked for `rows` with the probabilities `chance`."""
         number, expected, answers = self.sheet.copy(), self.expected.copy(), self.answer.copy()
@@ -367,7 +373,7 @@ class AuditHistory:
             if about["format"] > _FORMAT:
                 raise ValueError("format")
             columns = {name: table.column(name) for name in table.column_names}
-            sheets = tuple(Sheet(**each) for each in about["sheets"])
+            sheets = tuple(DrawnSheet(**each) for each in about["sheets"])
             lines = [line for line in columns["draws"].to_pylist() if line is not None]
             chances = [columns[f"probability_{k}"].to_numpy() for k in range(len(sheets))]
         except (KeyError, TypeError, ValueError, OSError) as error:

@@ -22,7 +22,7 @@ from scarless.analysis.audit_history import (
     WORKSHEET,
     YES,
     AuditHistory,
-    Sheet,
+    DrawnSheet,
     file_hash,
     read_history,
     row_names,
@@ -32,9 +32,8 @@ from scarless.analysis.labels import ANSWERS, ObservedLabels, read_observed
 from scarless.analysis.settings import MODEL, RUN, SUMMARY, Settings, nearest, read_run
 from scarless.checks.options import check_choice, check_whole
 from scarless.diagnostics import plan_audit, yield_curve
-from scarless.diagnostics.audits._reading import AuditRows
 from scarless.diagnostics.audits.changes import AuditChanges, Round, compare_with_posteriors
-from scarless.diagnostics.audits.difference import AuditedClassPrior, estimate_from_differences
+from scarless.diagnostics.audits.difference import AuditedClassPrior, class_prior_from_posteriors
 from scarless.diagnostics.audits.plan import AuditPlan
 from scarless.numerics.arrays import Integers, Mask, Vector
 from scarless.outside.extras import need
@@ -174,14 +173,14 @@ def worksheet_of(
     chosen = draw.choose(n, purpose)
     rows, chance = chosen.rows, chosen.probability
     prior, low, high = fit.class_prior()
-    sheet = Sheet(number, "", n, purpose, chosen.design, strata, seed, prior, low, high)
+    sheet = DrawnSheet(number, "", n, purpose, chosen.design, strata, seed, prior, low, high)
     key = _key(sheet, rows, fit)
     recorded = history.with_sheet(replace(sheet, key=key), rows, chance, fit.posterior_without_audits, fit.draws(rows))
     shown = fit.shown(rows, chance[rows], key)
     return Worksheet(shown, tuple(chosen.notes), key, chosen.expected_width, recorded, folder)
 
 
-def _key(sheet: Sheet, rows: Integers, fit: "StoredFit") -> str:
+def _key(sheet: DrawnSheet, rows: Integers, fit: "StoredFit") -> str:
     """Return a short text that depends on the fit, the settings and the rows of a worksheet."""
     content = json.dumps([fit.source, fit.settings.to_dict(), str(sheet), rows.tolist()], sort_keys=True)
     return f"{sha256(content.encode()).hexdigest()[:8]}-{sheet.number}"
@@ -274,7 +273,7 @@ class StoredFit:
         chance = np.zeros(len(names))
         for kind in (self.observed.s == 0, self.observed.s == 1):
             chance[kind] = audited[kind].mean() if kind.any() else 0.0
-        own = Sheet(1, "", int(audited.sum()), OWN_AUDITS, "random", "", self.settings.seed, *self.class_prior())
+        own = DrawnSheet(1, "", int(audited.sum()), OWN_AUDITS, "random", "", self.settings.seed, *self.class_prior())
         answers = np.where(self.observed.audit[audited] == 1, YES, NO)  # type: ignore[index]
         return found.with_sheet(own, np.flatnonzero(audited), chance, self.posterior_without_audits, answer=answers)
 
@@ -553,10 +552,9 @@ def _difference(found: Any, history: AuditHistory) -> tuple[AuditedClassPrior | 
         )
     labels = np.where(np.isfinite(found.subject.codes), found.subject.codes, -1).astype(np.int8)
     audit = np.where(history.answered, history.audit, -1).astype(np.int8)
-    data = AuditRows(found.subject.inner, None, history.posterior, labels.reshape(len(audit), -1), audit)
-    p = np.where(history.answered, history.probability, 1.0)
+    given = {"probability": history.probability, "weight": found.subject.weight, "level": found.settings.level}
     try:
-        return estimate_from_differences(data, found.subject.weight, p, found.settings.level)[0], ""
+        return class_prior_from_posteriors(history.posterior, labels.reshape(len(audit), -1), audit, **given), ""
     except ValueError as error:
         return None, str(error)
 

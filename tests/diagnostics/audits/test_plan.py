@@ -5,14 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from scarless import Labelling, SAREMClassifier, audited_class_prior, plan_audit
+from scarless import Labelling, NaiveClassifier, SAREMClassifier, SAREMClassifierCV, audited_class_prior, plan_audit
 from scarless.diagnostics import AuditPlanDisplay
 from scarless.diagnostics.audits._reading import read_audit_rows
-from scarless.diagnostics.audits.design import AuditDesign, ModelWidths
+from scarless.diagnostics.audits.design import AuditDesign, DrawnWidths, ModelWidths, PosteriorDraws
 from scarless.numerics.objectives import Curvature
 
 mpl.use("Agg")
@@ -271,8 +270,7 @@ def test_plans_of_swappable_models_advise_a_pilot():
 
 def test_a_fit_without_an_information_matrix_has_only_the_width_of_the_difference_estimator():
     X, _, s = drawn(n=600)
-    boosted = HistGradientBoostingClassifier(max_iter=5, random_state=0)
-    model = SAREMClassifier(boosted, propensity_attributes=[2]).fit(X, s)
+    model = NaiveClassifier().fit(X, s)
     plan = plan_audit(model, X, s, 50)
     assert np.isnan(plan.expected_width).all()
     assert np.isfinite(plan.expected_width_difference).all()
@@ -288,6 +286,106 @@ def test_with_false_positives_labelled_rows_can_be_drawn():
     assert plan.n_open == y.size
     assert (s[plan.rows].sum(axis=1) > 0).any()
     assert "unlabelled" not in str(plan)
+
+
+# --- the optimal design
+
+
+def test_the_optimal_design_follows_the_reduction_of_the_variance(fitted):
+    """To first order, one audit reduces the variance of the class prior by q(1-q) times the square of c'Vg.
+
+    `V` is the inverse information, `g` the gradient of the class prior, and `c` the gradient of the row's logit.
+    """
+    model, X, _, s, audit = fitted
+    data = read_audit_rows(model, X, s, audit)
+    draws = PosteriorDraws.of(data, s)
+    widths = ModelWidths.of(data, AuditDesign.of(data, "random"), 0.95)
+    inference = widths.inference
+    variance = np.linalg.inv(inference.penalised_information())
+    gradient = variance @ inference.class_prior.gradient
+    rows = np.flatnonzero(~data.labelled & ~data.audited)[:150]
+    exact = []
+    for i in rows:
+        one = np.zeros(data.q.size)
+        one[i] = 1.0
+        exact.append(np.sqrt(gradient @ widths.gain(one) @ gradient))
+    q = data.q[rows]
+    found = np.abs(draws.effects()[rows]) * np.sqrt(q * (1 - q))
+    assert np.corrcoef(found, exact)[0, 1] > 0.98
+    assert np.median(found / exact) == pytest.approx(1.0, abs=0.15)
+
+
+def test_widths_from_draws_agree_with_widths_from_the_information(fitted):
+    model, X, _, s, audit = fitted
+    data = read_audit_rows(model, X, s, audit)
+    for design in ("random", "neyman"):
+        sampling = AuditDesign.of(data, design)
+        sizes = [25, 100, 400]
+        exact = ModelWidths.of(data, sampling, 0.95).expected(sizes)
+        drawn_widths = DrawnWidths.of(data, PosteriorDraws.of(data, s), sampling, 0.95)
+        assert drawn_widths.now() == pytest.approx(ModelWidths.of(data, sampling, 0.95).now())
+        np.testing.assert_allclose(drawn_widths.expected(sizes), exact, rtol=0.15)
+
+
+def test_the_optimal_design_promises_shorter_intervals_than_random_rows(fitted):
+    model, X, _, s, audit = fitted
+    options = {"pilot": audit, "random_state": 0}
+    with pytest.warns(UserWarning, match="prefers rows whose class says most about the class prior"):
+        best = plan_audit(model, X, s, 100, design="optimal", **options)
+    assert best.width_at(100) < plan_audit(model, X, s, 100, **options).width_at(100)
+    assert "preferably rows whose class says most about the class prior" in str(best)
+
+
+def test_a_search_that_averages_fits_has_expected_widths():
+    X, _, s = drawn(n=800)
+    model = SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], propensity_Cs=[1.0]).fit(X, s)
+    plan = plan_audit(model, X, s, 50)
+    low, high = model.class_prior_interval()
+    assert plan.expected_width[0] == pytest.approx(high - low)
+    assert (np.diff(plan.expected_width) < 0).all()
+
+
+def test_the_optimal_design_needs_draws():
+    X, _, s = drawn(n=300)
+    model = NaiveClassifier().fit(X, s)
+    with pytest.raises(
+        TypeError, match="design='optimal' needs draws of the posteriors, which NaiveClassifier does not"
+    ):
+        plan_audit(model, X, s, 50, design="optimal")
+
+
+# --- strata, earlier probabilities and eligible rows
+
+
+def test_every_stratum_gets_its_minimum(fitted):
+    """A group of 12 rows would get less than one of 60 rows; with strata it gets 5."""
+    model, X, _, s, audit = fitted
+    group = np.where(np.arange(1500) < 12, "small", "large")
+    free = (s == 0) & np.isnan(audit)
+    plan = plan_audit(model, X, s, 60, pilot=audit, strata=group, random_state=0)
+    wanted = min(5, int(free[:12].sum()))
+    assert abs((plan.positions < 12).sum() - wanted) <= 1
+    assert len(plan.positions) == 60
+    before = audit[s == 0].size and np.isfinite(audit[s == 0]).mean()
+    chance = (plan.probability - before) / (1 - before)
+    assert chance[free].sum() == pytest.approx(60)
+    assert chance[:12][free[:12]].sum() == pytest.approx(wanted)
+
+
+def test_only_eligible_rows_are_drawn(fitted):
+    model, X, _, s, audit = fitted
+    eligible = np.arange(1500) % 2 == 0
+    plan = plan_audit(model, X, s, 80, pilot=audit, eligible=eligible, random_state=0)
+    assert eligible[plan.positions].all()
+
+
+def test_probabilities_of_earlier_audits_are_combined(fitted):
+    model, X, _, s, audit = fitted
+    earlier = np.where(np.isfinite(audit), 0.3, 0.1)
+    plan = plan_audit(model, X, s, 100, pilot=audit, pilot_probability=earlier, random_state=0)
+    free = (s == 0) & np.isnan(audit)
+    new = 100 / free.sum()
+    np.testing.assert_allclose(plan.probability[s == 0], (earlier + (1 - earlier) * new)[s == 0])
 
 
 def test_the_plot(fitted):
@@ -309,7 +407,15 @@ def test_the_plot(fitted):
     [
         ({"n_rows": 0}, "n_rows must be a whole number of at least 1; got 0"),
         ({"n_rows": 10_000}, "n_rows must be at most .*, the number of rows that can be audited; got 10000"),
-        ({"design": "optimal"}, "design must be one of 'random', 'neyman', 'two-stage'; got 'optimal'"),
+        ({"design": "best"}, "design must be one of 'random', 'neyman', 'two-stage', 'optimal'; got 'best'"),
+        (
+            {"pilot_probability": np.zeros(1500)},
+            r"pilot_probability must lie in \[0, 1\], and must be positive for rows",
+        ),
+        ({"pilot_probability": [0.5]}, "pilot_probability has 1 values for 1500 rows"),
+        ({"eligible": np.ones(1500)}, "eligible must have True or False for each of the 1500 rows"),
+        ({"eligible": np.zeros(1500, dtype=bool)}, "n_rows must be at most 0, the number of rows that can be audited"),
+        ({"strata": ["a", "b"]}, "strata"),
         ({"level": 0}, "level must lie strictly between 0 and 1"),
         ({"random_state": "a"}, "random_state must be None"),
         (

@@ -263,6 +263,7 @@ class DrawnWidths(NamedTuple):
         scores = left[:, :k] * np.sqrt(len(left))
         gradient = scores.T @ draws.prior / len(left)
         rest = max(float(draws.prior @ draws.prior) / len(left) - float(gradient @ gradient), 0.0)
+        rest += float(data.q.var()) / data.q.size  # The rows are a sample.
         swappable = bool(getattr(known_inference_or_none(data.estimator), "swappable", False))
         spread = data.q * (1.0 - data.q)
         return cls(gradient, rest, draws.covariances(scores), spread, sampling, float(high - low), swappable)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.checks.looks import warnings_about_audits
+from scarless.checks.looks import Codes, warnings_about_audits
 from scarless.checks.options import check_share, check_vector, check_weight, real_number, shown
 from scarless.checks.rows import named_values, warn_about_row_order
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
@@ -212,6 +212,17 @@ def audited_class_prior(
     if p is not None:
         _warn_about_large_probabilities(strata, data, w)
     return found
+
+
+def class_prior_from_posteriors(
+    q: Vector, labels: Codes, audit: Codes, *, probability: Vector, weight: Vector, level: float
+) -> AuditedClassPrior:
+    """Return the class prior from audits, like `audited_class_prior`, with posteriors that were computed before.
+
+    `audit` is -1, and `probability` is ignored, for rows that were not audited.
+    """
+    data = AuditRows(None, None, q, labels, audit)
+    return estimate_from_differences(data, weight, np.where(audit >= 0, probability, 1.0), level)[0]
 
 
 def estimate_from_differences(
