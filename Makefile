@@ -13,11 +13,16 @@ SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
 .PHONY: demo docs test test-torch test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
-# Inspect a file of 6,000 patients, fit a model and write a report; the last line of output says where the report is.
+# Inspect a file of 6,000 patients, fit a model, and write a report and a worksheet of rows to check. The last lines of
+# output say where they are.
 demo: $(VENV)/.demo
+	@rm -rf demo
 	$(BIN)/scarless inspect examples/patients.csv --label diagnosed
 	@echo
-	$(BIN)/scarless fit examples/patients.csv --label diagnosed --propensity visits insurance --id patient --out demo --force
+	$(BIN)/scarless fit examples/patients.csv --label diagnosed --propensity visits insurance --id patient --out demo
+	@echo
+	$(BIN)/scarless audit demo --n 50 --out demo/worksheet.xlsx
+	@echo "Report: demo/report.html"
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -87,7 +92,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing the packages that the demo needs (about a minute, only once) ..."
-	@$(PIP_INSTALL) -c constraints.txt -e ".[tool]"
+	@$(PIP_INSTALL) -c constraints.txt -e ".[tool,excel]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from scarless.analysis.labels import ANSWERS, as_text
+from scarless.analysis.labels import ANSWERS, PROBABILITY, as_text
 from scarless.analysis.settings import Settings
 from scarless.checks.labels import folded, says
 from scarless.numerics.arrays import Integers, Mask, Vector
@@ -22,7 +22,7 @@ from scarless.outside.files import aside
 from scarless.outside.notices import listed
 
 AUDITS = "audits.parquet"
-CHECKED, PROBABILITY, WORKSHEET, ROW = "checked", "inclusion_probability", "worksheet", "row"
+CHECKED, WORKSHEET, ROW = "checked", "worksheet", "row"
 OWN_AUDITS = "own"  # purpose of the audits that the table had before the first worksheet
 YES, NO, UNSURE = "yes", "no", "unsure"
 _UNSURE_WORDS = {"unsure", "unknown", "unclear", "maybe", "not sure", "don't know", "?"}

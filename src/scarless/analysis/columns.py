@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from scarless.analysis.labels import PROBABILITY
 from scarless.analysis.settings import Settings
 from scarless.checks.attributes import with_text_names
 from scarless.checks.options import check_counts
@@ -146,6 +147,12 @@ def id_columns(X: Any) -> list[str]:
 def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], list[str], tuple[Leak, ...]]:
     """Return the columns of the models, notes on ids and leaks, and the leaking columns that are kept."""
     features, notes = settings.features(list(table.columns)), []
+    if PROBABILITY in features:
+        raise ValueError(
+            f"Column {PROBABILITY!r} comes from a worksheet, and the models must not use it. If you joined a worksheet "
+            "to the table, pass the worksheet instead: --config FOLDER/run.toml --audit WORKSHEET. It was drawn with "
+            f"unequal probabilities, which the table does not show. Otherwise use --exclude {PROBABILITY}."
+        )
     named = {*settings.propensity_attributes, *settings.classification_attributes, *settings.visit_columns}
     for name in id_columns(table[features]):
         like_an_id = f"Column {name!r} has a different value in every row, like an ID"

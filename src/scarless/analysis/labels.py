@@ -15,6 +15,7 @@ from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 
 ANY_VALUE = "any"  # Every value marks a labelled row, for example dates of a diagnosis.
 ANSWERS = "checked_in_worksheets"  # audit column with the answers of worksheets
+PROBABILITY = "inclusion_probability"  # column of a worksheet
 _MAX_VALUES_SHOWN = 6  # in a message
 _NOT_OBSERVED = frozenset({"-1", "-1.0"})
 Values = tuple[str, ...]

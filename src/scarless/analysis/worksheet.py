@@ -16,7 +16,6 @@ from scarless.analysis.audit_history import (
     CHECKED,
     NO,
     OWN_AUDITS,
-    PROBABILITY,
     ROW,
     UNSURE,
     WORKSHEET,
@@ -28,7 +27,7 @@ from scarless.analysis.audit_history import (
     row_names,
 )
 from scarless.analysis.columns import as_pandas, with_numbers
-from scarless.analysis.labels import ANSWERS, ObservedLabels, read_observed
+from scarless.analysis.labels import ANSWERS, PROBABILITY, ObservedLabels, read_observed
 from scarless.analysis.settings import MODEL, RUN, SUMMARY, Settings, nearest, read_run
 from scarless.checks.options import check_choice, check_whole
 from scarless.diagnostics import plan_audit, yield_curve
@@ -175,7 +174,9 @@ def worksheet_of(
     prior, low, high = fit.class_prior()
     sheet = DrawnSheet(number, "", n, purpose, chosen.design, strata, seed, prior, low, high)
     key = _key(sheet, rows, fit)
-    recorded = history.with_sheet(replace(sheet, key=key), rows, chance, fit.posterior_without_audits, fit.draws(rows))
+    recorded = history.with_sheet(
+        replace(sheet, key=key), rows, chance, fit.posterior_without_audits, draws=fit.draws(rows)
+    )
     shown = fit.shown(rows, chance[rows], key)
     return Worksheet(shown, tuple(chosen.notes), key, chosen.expected_width, recorded, folder)
 

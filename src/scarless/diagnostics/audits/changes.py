@@ -132,9 +132,10 @@ class AuditChanges:
 
     def _estimates(self) -> str:
         before, after = self.rounds[0], self.rounds[-1]
+        level = f"{100 * self.level:.6g}% interval "
         return (
-            f"Before the checks, the estimated share of positives was {_share(before)}. With {after.n_audited} checked "
-            f"rows, it is {_share(after)} ({100 * self.level:.6g}% intervals)."
+            f"Before the checks, the estimated share of positives was {_share(before, level)}. With {after.n_audited} "
+            f"checked rows, it is {_share(after)}."
         )
 
     def _agreement(self) -> str:
@@ -205,9 +206,9 @@ def _ends(low: float, high: float) -> str:
     return f"{100 * low:.1f} to {100 * high:.1f}%"
 
 
-def _share(estimate: Round) -> str:
+def _share(estimate: Round, level: str = "") -> str:
     if estimate.value is None:
         return "unknown"
     if estimate.low is None or estimate.high is None:
         return _percent(estimate.value)
-    return f"{_percent(estimate.value)} ({_ends(estimate.low, estimate.high)})"
+    return f"{_percent(estimate.value)} ({level}{_ends(estimate.low, estimate.high)})"
