@@ -176,12 +176,12 @@ def test_a_fit_with_all_positives_labelled_has_no_estimate():
 def test_it_prints_a_sentence_for_each_number():
     X, _, s = made()
     found = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[10, 5000])
-    first, second = str(found).splitlines()
-    assert found.sentence(0, listed=True).startswith("Of the 10 rows listed below, expect ")
+    first, second, third = str(found).splitlines()
     one = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=1)
-    assert str(one).startswith("Of the 1 row that ranks highest, expect ")
-    assert first.startswith("Of the 10 rows that rank highest, expect ")
-    assert second.startswith(f"Of the {(s == 0).sum():,} rows that rank highest, expect ")
+    assert str(one).startswith("If you can check 1 row, expect 1 positive (95% interval ")
+    assert first.startswith("If you can check 10 rows, expect ")
+    assert second.startswith(f"If you can check {(s == 0).sum():,} rows, expect ")
+    assert third == found.comparison()
 
 
 def test_invalid_arguments_are_refused():

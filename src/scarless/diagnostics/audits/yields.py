@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from scarless.checks.options import check_counts, check_flag, check_random_stream, check_share, check_whole
-from scarless.checks.tables import in_files, take_rows
+from scarless.checks.tables import in_files, refuse_own_engine, take_rows
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
 from scarless.models import NaiveClassifier, SARStackingClassifier
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Mask, Matrix, Vector
@@ -48,7 +48,6 @@ NAIVE = (
     "Ranked by the probability of a label instead (naive), {rows} would have about {positives} ({level}% interval "
     "{low} to {high}); in random order, about {random}."
 )
-NO_NAIVE_IN_FILES = "The table is in files, so the order by label probability was not computed."
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class YieldCurve:
 
     def __str__(self) -> str:
         """Return one sentence for each number of rows, then the comparison for the last number."""
-        lines = [self.sentence(j) for j in range(self.n.size)]
-        return "\n".join([*lines, *filter(None, [self.comparison()])])
+        lines = [*(self.sentence(j) for j in range(self.n.size)), self.comparison(), self.why_no_naive]
+        return "\n".join(filter(None, lines))
 
     def sentence(self, place: int = -1) -> str:
         """Return a sentence on one number of rows, by default the last."""
@@ -199,7 +198,7 @@ def yield_curve(
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SARStackingClassifier
         Fitted classifier, or a `TableClassifier` of one.
     X : data frame or array of shape (n_rows, n_columns)
-        Attributes of the rows that the estimator was fitted on.
+        Attributes of the rows that the estimator was fitted on, in memory. Of a table in files, pass a sample.
     s : array of shape (n_rows,) or (n_rows, n_looks)
         Observed labels of these rows.
     n : int or list of int, default=50
@@ -214,7 +213,7 @@ def yield_curve(
         Number of draws for the intervals.
     compare : bool, default=True
         Whether to fit `NaiveClassifier` to the rows, and to estimate how many positives its order would find. That
-        takes about as long as one logistic regression. It is left out for tables in files.
+        takes about as long as one logistic regression. If that fit fails, `why_no_naive` has the reason.
     random_state : int, numpy generator or RandomState, default=0
         Seed of the random numbers.
 
@@ -243,6 +242,8 @@ def yield_curve(
     if np.size(n) == 0:
         raise ValueError("n is empty. Pass the number of rows to audit, for example n=50.")
     requested = np.array([check_whole(each, "n", at_least=1) for each in ([n] if np.ndim(n) == 0 else n)])  # type: ignore
+    if in_files(X):
+        refuse_own_engine(X, "yield_curve")
     level, rng, compare = check_share(level, "level"), check_random_stream(random_state), check_flag(compare, "compare")
     n_draws, data = check_whole(n_draws, "n_draws", at_least=1), read_audit_rows(estimator, X, s, audit)
     if not hasattr(data.estimator, "draw_posteriors"):
@@ -293,8 +294,6 @@ def yield_curve(
 
 def _label_logits(data: AuditRows, weight: Vector) -> tuple[Vector | None, str]:
     """Return the logit of a label of each row, from a naive model of the same rows; None and the reason if it fails."""
-    if in_files(data.X):
-        return None, NO_NAIVE_IN_FILES
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # The naive model is only a comparison; its warnings are about its own use.

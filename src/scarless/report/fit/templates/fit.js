@@ -13,7 +13,8 @@
   for (const row of rows) {
     row.reasonText = row.reasons.map(each => `${each.column} ${each.value} (${each.size})`).join("; ");
     row.title = row.name === null ? `row ${row.number}` : row.name;
-    row.now = row.chance;
+    row.chanceNow = row.chance;
+    row.labelNow = row.label;
   }
   const start = { budget: data.shown, prior: data.estimate, sort: "rank", descending: false };
   const state = { ...start };
@@ -32,18 +33,19 @@
 
   // --- class prior
 
-  // Posterior q = f(1-e)/(1-fe) of an unlabelled row if the odds of the class are multiplied by exp(ofClass) and those
-  // of a label by exp(ofLabel). The odds of q are then multiplied by `gain`.
+  // Posterior q = f(1-e)/(1-fe) and propensity e of an unlabelled row, if the odds of the class are multiplied by
+  // exp(ofClass) and those of a label by exp(ofLabel). The odds of q are then multiplied by `gain`.
   function shifted(q, e, [ofClass, ofLabel]) {
-    const fade = Math.exp(-ofLabel);
-    const gain = Math.exp(ofClass) * fade / (e + (1 - e) * fade);
-    return q * gain / (q * gain + 1 - q);
+    const fade = Math.exp(-ofLabel), spread = e + (1 - e) * fade;
+    const gain = Math.exp(ofClass) * fade / spread;
+    return [q * gain / (q * gain + 1 - q), e / spread];
   }
 
   function choosePrior() {
     const step = data.priors[state.prior];
+    const moved = step && state.prior !== data.estimate;
     for (const row of rows) {
-      row.now = step && state.prior !== data.estimate ? shifted(row.chance, row.label, step) : row.chance;
+      [row.chanceNow, row.labelNow] = moved ? shifted(row.chance, row.label, step) : [row.chance, row.label];
     }
     if (!step) return;
     byId("prior").value = state.prior;
@@ -111,11 +113,11 @@
     const find = byId("find").value.trim(), reason = byId("reason").value;
     const found = rows.filter(row =>
       (find ? contains(row.title, find) || String(row.number) === find : row.rank <= state.budget) &&
-      contains(row.reasonText, reason) && inRange(row.now, "chance") && inRange(row.label, "label"));
+      contains(row.reasonText, reason) && inRange(row.chanceNow, "chance") && inRange(row.labelNow, "label"));
     const natural = new Intl.Collator("en", { numeric: true });
     const key = {
-      rank: row => row.rank, name: row => row.title, chance: row => row.now, label: row => row.label,
-      reasons: row => row.reasonText,
+      rank: row => row.rank, name: row => row.title, reasons: row => row.reasonText,
+      chance: row => row.chanceNow, label: row => row.labelNow,
     }[state.sort];
     const compare = (a, b) => {
       const [one, two] = [key(a), key(b)];
@@ -134,11 +136,10 @@
     return made;
   }
 
-  function chanceCell(row) {
-    const cell = element("td", percent(row.now));
-    const moved = state.prior !== data.estimate;
-    const between = row.low === null ? "" : `${percent(row.low)} to ${percent(row.high)}`;
-    const below = moved ? `estimate ${percent(row.chance)}` : between;
+  // The second line is the interval, or the estimate if another class prior is chosen.
+  function chanceCell(now, estimate, between) {
+    const cell = element("td", percent(now));
+    const below = state.prior === data.estimate ? between : `estimate ${percent(estimate)}`;
     if (below) cell.append(element("small", below));
     return cell;
   }
@@ -159,8 +160,9 @@
     head.scope = "row";
     head.append(element("bdi", row.title));
     if (row.name !== null) head.append(element("small", `row ${row.number}`));
-    line.append(element("td", String(row.rank), "rank"), head, chanceCell(row), reasonCell(row));
-    line.append(element("td", percent(row.label)));
+    const between = row.low === null ? "" : `${percent(row.low)} to ${percent(row.high)}`;
+    line.append(element("td", String(row.rank), "rank"), head, chanceCell(row.chanceNow, row.chance, between));
+    line.append(reasonCell(row), chanceCell(row.labelNow, row.label, ""));
     return line;
   }
 
@@ -196,11 +198,15 @@
 
   function csv() {
     const moved = state.prior !== data.estimate;
-    const head = ["rank", "row", "id", data.measure, "low", "high", "probability of a label, if positive", "main reasons"];
-    if (moved) head.push(`${data.measure} if the share of positives were ${data.priors[state.prior][2]}`);
+    const label = "probability of a label, if positive";
+    const head = ["rank", "row", "id", data.measure, "low", "high", label, "main reasons"];
+    if (moved) {
+      const given = `at a share of positives of ${data.priors[state.prior][2]}`;
+      head.push(`${data.measure}, ${given}`, `${label}, ${given}`);
+    }
     const lines = chosenRows().map(row => {
       const cells = [row.rank, row.number, row.name, row.chance, row.low, row.high, row.label, row.reasonText];
-      return moved ? [...cells, row.now] : cells;
+      return moved ? [...cells, row.chanceNow, row.labelNow] : cells;
     });
     return [head, ...lines].map(line => line.map(csvCell).join(",") + "\n").join("");
   }
