@@ -106,6 +106,7 @@ def make_ranked(subject: Subject, n_ranked: int, row_names: Any, n_listed: int =
     if top.by == POSTERIOR and subject.audited.any():
         notes.insert(0, AUDITED_NOT_LISTED)
     positives, expected = _positives(top, n_ranked)
+    can_shift = top.by == POSTERIOR and bool(rows) and (top.positives is None or top.positives.informative)
     return Ranked(
         MEASURES[top.by],
         top.n_open,
@@ -115,7 +116,7 @@ def make_ranked(subject: Subject, n_ranked: int, row_names: Any, n_listed: int =
         expected,
         rows[n_ranked:],
         _curve(top, n_ranked),
-        tuple(PriorStep(*each) for each in shifted_priors(subject)) if rows and top.by == POSTERIOR else (),
+        tuple(PriorStep(*each) for each in shifted_priors(subject)) if can_shift else (),
     )
 
 
