@@ -45,13 +45,13 @@ print(found.comparison(5))
 # are the ill patients that the hospital would find in the order of the model, and the squares those in the order of the
 # label probability.
 ax = YieldCurveDisplay(found).plot().ax_
-truth = np.cumsum(ill.to_numpy()[found.order])
-naive = np.cumsum(ill.to_numpy()[found.naive_order])
-ax.plot(found.n, truth[found.n - 1], "o", mfc="white", color="black", ms=6, label="truth, ranked by this model")
-ax.plot(found.n, naive[found.n - 1], "s", mfc="white", color="black", ms=5, label="truth, ranked by probability of a label")
+truth = np.cumsum(ill.to_numpy()[found.order])[found.n - 1]
+naive = np.cumsum(ill.to_numpy()[found.naive_order])[found.n - 1]
+ax.plot(found.n, truth, "o", mfc="white", color="black", label="truth, ranked by this model")
+ax.plot(found.n, naive, "s", mfc="white", color="black", label="truth, ranked by probability of a label")
 ax.legend(fontsize="small", frameon=False)
 plt.show()
 
 # %%
 # All numbers as a table, with the truth in the last two columns.
-print(found.to_frame().round(0).astype(int).assign(truth=truth[found.n - 1], naive_truth=naive[found.n - 1]).to_string())
+print(found.to_frame().round(0).astype(int).assign(truth=truth, naive_truth=naive).to_string())

@@ -30,7 +30,7 @@ def prior_shifts(f: Vector, e: Vector, weight: Vector, priors: Vector, estimate:
     """
     u, v, total = logit(f), logit(e), weight.sum()
     moved = logit(weight @ f / total) - logit(estimate)
-    labels = weight @ (f * e)
+    labels = float(weight @ (f * e))
     found, start = [], np.zeros(2)
     for prior in priors:
         start[0] = _shift(u, weight, total * expit(logit(prior) + moved), start[0])

@@ -314,7 +314,7 @@ def test_tables_in_files_are_refused(logistic, tmp_path):
 
     model, X, _, s = logistic
     pd.DataFrame(X, columns=list("abcd")).assign(s=s).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match="yield_curve needs all rows in memory, but X is a ParquetRows. Pass a sample"):
+    with pytest.raises(ValueError, match=r"yield_curve needs all rows in memory, but X is a ParquetRows\. Pass"):
         yield_curve(model, ParquetRows(tmp_path / "rows.parquet"), "s")
 
 

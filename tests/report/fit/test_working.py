@@ -208,7 +208,13 @@ def test_controls_are_hidden_until_the_script_runs_and_have_names(logistic):
         assert attributes["id"] in targets or "aria-label" in attributes or inside
     buttons = [attributes for tag, attributes in found.attributes if tag == "button"]
     assert all(attributes["type"] == "button" for attributes in buttons)
-    assert [each["data-sort"] for each in buttons if "data-sort" in each] == ["rank", "name", "chance", "reasons", "label"]
+    assert [each["data-sort"] for each in buttons if "data-sort" in each] == [
+        "rank",
+        "name",
+        "chance",
+        "reasons",
+        "label",
+    ]
     assert len(re.findall(r"<th [^>]*><button", page)) == 5
     tools = page[page.index('id="tools"') : page.index('id="first-rows"')]
     assert "<fieldset" in tools

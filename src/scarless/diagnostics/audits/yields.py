@@ -325,11 +325,9 @@ class _Curves(NamedTuple):
         streams = [np.random.default_rng([self.seed, int(count)]) for count in counts]
         errors = None
         if self.held_out is not None:
-            used = self.weight > 0
             u, v = self.held_out
-            value = u - softplus(v) if value is None else value
-            rows = (each[used] for each in (value, u, v, self.data.labelled, self.ranks))
-            errors = _draw_errors(*rows, counts, prior, len(drawn), streams)
+            value = np.where(self.weight > 0, u - softplus(v) if value is None else value, -np.inf)
+            errors = _draw_errors(value, u, v, self.data.labelled, self.ranks, counts, prior, len(drawn), streams)
         found = []
         for k, count in enumerate(counts):
             posteriors, top = drawn[:, :count], order[:count]

@@ -20,7 +20,8 @@ def page_data(ranked: Ranked, level: float, frame: Any = None) -> dict[str, Any]
     `frame` has the axes of the drawing of the yield curve, in which the script marks a point.
     """
     names: dict[str, int] = {}
-    rows, room = [], MAX_CHARACTERS
+    rows: list[list[Any]] = []
+    room = MAX_CHARACTERS
     for row in (*ranked.rows, *ranked.more):
         line = _line(row, names)
         room -= len(json.dumps(line, ensure_ascii=False))
@@ -103,4 +104,3 @@ def _line(row: RankedRow, names: dict[str, int]) -> list[Any]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
-
