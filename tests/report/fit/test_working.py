@@ -219,7 +219,7 @@ def test_controls_are_hidden_until_the_script_runs_and_have_names(logistic):
     tools = page[page.index('id="tools"') : page.index('id="first-rows"')]
     assert "<fieldset" in tools
     assert tools.count("<legend>") == tools.count("<fieldset")
-    assert re.search(r"@media print \{.*\.controls \{ display: none; \}", page, re.DOTALL)
+    assert re.search(r"@media print \{.*\.controls, caption \.hint \{ display: none; \}", page, re.DOTALL)
 
 
 def test_the_report_as_json_has_the_curve_and_the_class_priors(logistic):

@@ -257,6 +257,8 @@ def test_the_class_prior_changes_the_probabilities_to_those_of_shifted_models(pa
     found = listed(page)
     assert [row[2] for row in found] == [chance(value) for value in f * (1 - e) / (1 - f * e)]
     assert [row[4] for row in found] == [chance(value) for value in e]
+    words = f"The probabilities are those at a share of positives of {share(step.share)}, not the estimates."
+    assert at(page, "listed").text.endswith(words)
     assert at(page, "prior-share").text == at(page, "prior").get_attribute("aria-valuetext") == share(step.share)
     below = page.find_elements("css selector", "#list tr:first-child small")
     assert [each.text for each in below][1:] == [
@@ -268,6 +270,7 @@ def test_the_class_prior_changes_the_probabilities_to_those_of_shifted_models(pa
     at(page, "prior-back").click()
     sort_by(page, "rank")
     assert [row[2] for row in listed(page)] == [chance(row.probability.value) for row in rows]
+    assert "share of positives" not in at(page, "listed").text
 
 
 def downloaded(page):

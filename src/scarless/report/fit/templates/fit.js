@@ -173,7 +173,10 @@
       ? `${counted(listed.length, "row")} found among the ${count(rows.length)} rows that rank highest.`
       : `${counted(listed.length, "row")} listed, of the ${count(state.budget)} that rank highest. ` +
         `There are ${counted(data.unlabelled, "row")} without a label.`;
-    byId("listed").textContent = found;
+    // A printed page has no sliders, so this line says if the probabilities are not the estimates.
+    const given = state.prior === data.estimate ? ""
+      : ` The probabilities are those at a share of positives of ${data.priors[state.prior][2]}, not the estimates.`;
+    byId("listed").textContent = found + given;
     for (const button of document.querySelectorAll("[data-sort]")) {
       const head = button.closest("th");
       head.removeAttribute("aria-sort");
