@@ -32,7 +32,7 @@ test: $(VENV)/.test
 
 # Run the slow tests: real clusters, killed processes, pages in a browser, scikit-learn's checks of the slowest models.
 test-slow: $(VENV)/.test
-	@$(PIP_INSTALL) -c constraints.txt "moto[server]"
+	@$(PIP_INSTALL) -c constraints.txt "moto[server]" selenium
 	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
 
 # Run the tests that need torch, for tables on a device and for networks. They have a separate environment, because the

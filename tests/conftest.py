@@ -160,6 +160,7 @@ SLOW = (
     "tests/label_frequency/test_held_out_scores.py::test_one_seed_fixes_everything_in_any_order_of_rows",
     "tests/report/test_browser.py",
     "tests/report/fit/test_browser.py",
+    "tests/report/fit/test_working_in_browser.py",
     "tests/pair/test_optima.py::test_five_starts",
     "tests/models/test_sar_em_cv_looks.py",
     "tests/models/test_looks_crossed.py",

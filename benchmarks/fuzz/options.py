@@ -44,6 +44,7 @@ from scarless.diagnostics import (
     missed_positives,
     plan_audit,
     profile_class_prior,
+    yield_curve,
 )
 
 
@@ -306,6 +307,8 @@ CHOICES: dict[str, Choice] = {
     "plan": Choice(lambda b: plan_audit(fitted(b), b.X, b.s, 10), MODELS),
     "plan_audit.n_rows": Choice(lambda b: 10, SMALL),
     "yield_curve.n": Choice(lambda b: 10, SMALL),
+    "yield_curve.compare": Choice(lambda b: True, pool([False, 1, "yes", None])),
+    "YieldCurveDisplay.result": Choice(lambda b: yield_curve(fitted(b), b.X, b.s, n=[5, 10], n_draws=20), MODELS),
     "n_draws": Choice(lambda b: 20, SMALL),
     "by": Choice(lambda b: 0, {**ATTRIBUTES, **LABELS, **pool([(0, 1), [0, (0, 1)], [[0]], (0,), {}])}),
     "n_bins": Choice(lambda b: 3, SMALL),

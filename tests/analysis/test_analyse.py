@@ -75,7 +75,7 @@ def test_numbers_of_the_summary_are_consistent(patients, found):
     low, high = facts["first_rows"]["interval"]
     assert low <= facts["first_rows"]["positives"] <= high
     assert low < first["posterior"].sum() < high
-    assert facts["first_rows"]["sentence"].startswith("Of the 50 rows that rank highest, expect ")
+    assert facts["first_rows"]["sentence"].startswith("If you can check 50 rows, expect ")
 
 
 def test_save_writes_all_files_or_nothing(patients, found, tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     told = capsys.readouterr()
     labelled = json.loads((folder / "run" / "summary.json").read_text())["labelled"]
     assert told.out.startswith(f"{labelled} of 400 rows have a label.\nWe estimate that about ")
-    assert "\nOf the 50 rows that rank highest, expect " in told.out
+    assert "\nIf you can check 50 rows, expect " in told.out
     assert "Report: run/report.html" in told.out
     assert "Fitting both models (" in told.err
     assert {path.name for path in (folder / "run").iterdir()} == {

@@ -234,7 +234,7 @@ class Analysis:
         subject = self.subject
         given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "level": subject.level}
         try:
-            found = yield_curve(subject.inner, subject.prepared, subject.labels, n=FIRST_ROWS, **given)
+            found = yield_curve(subject.inner, subject.prepared, subject.labels, n=FIRST_ROWS, compare=False, **given)
         except (TypeError, ValueError):  # The model has no standard errors, or too many columns for them.
             return {}
         ends = [_plain(found.low[0]), _plain(found.high[0])]

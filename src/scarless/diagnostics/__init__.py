@@ -4,6 +4,7 @@ from scarless.diagnostics._drawing import Display
 from scarless.diagnostics.audits.difference import AuditedClassPrior, audited_class_prior
 from scarless.diagnostics.audits.goodness import GoodnessOfFit, GoodnessOfFitDisplay, goodness_of_fit
 from scarless.diagnostics.audits.plan import AuditPlan, AuditPlanDisplay, plan_audit
+from scarless.diagnostics.audits.yield_display import YieldCurveDisplay
 from scarless.diagnostics.audits.yields import YieldCurve, yield_curve
 from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
@@ -52,6 +53,7 @@ __all__ = [
     "SensitivityDisplay",
     "TippingPoint",
     "YieldCurve",
+    "YieldCurveDisplay",
     "audited_class_prior",
     "bootstrap_intervals",
     "class_calibration",

@@ -8,7 +8,9 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.helpers import fit_quietly
 
 from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
-from scarless.diagnostics import yield_curve
+from scarless.diagnostics import YieldCurveDisplay, yield_curve
+from scarless.diagnostics.audits import yields
+from scarless.scale import ParquetRows
 
 TREE = DecisionTreeClassifier(max_depth=3)
 
@@ -176,12 +178,144 @@ def test_a_fit_with_all_positives_labelled_has_no_estimate():
 def test_it_prints_a_sentence_for_each_number():
     X, _, s = made()
     found = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=[10, 5000])
-    first, second = str(found).splitlines()
-    assert found.sentence(0, listed=True).startswith("Of the 10 rows listed below, expect ")
+    first, second, third = str(found).splitlines()
     one = yield_curve(fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, s, n=1)
-    assert str(one).startswith("Of the 1 row that ranks highest, expect ")
-    assert first.startswith("Of the 10 rows that rank highest, expect ")
-    assert second.startswith(f"Of the {(s == 0).sum():,} rows that rank highest, expect ")
+    assert str(one).startswith("If you can check 1 row, expect 1 positive (95% interval ")
+    assert first.startswith("If you can check 10 rows, expect ")
+    assert second.startswith(f"If you can check {(s == 0).sum():,} rows, expect ")
+    assert third == found.comparison()
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    X, y, s = made(1500, seed=3)
+    return fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s), X, y, s
+
+
+def test_the_naive_order_is_that_of_the_label_probability(logistic):
+    model, X, y, s = logistic
+    found = yield_curve(model, X, s, n=[30, 200])
+    p = NaiveClassifier().fit(X, s).predict_proba(X)[:, 1]
+    open_ = np.flatnonzero(s == 0)
+    np.testing.assert_array_equal(found.naive_order, open_[np.argsort(-p[open_], kind="stable")][:200])
+    q = model.predict_posterior(X, s)
+    sums = np.array([q[found.naive_order[:n]].sum() for n in (30, 200)])
+    np.testing.assert_allclose(found.naive, np.clip(sums, found.naive_low, found.naive_high))
+    np.testing.assert_allclose(found.random, np.array([30, 200]) * q[open_].mean())
+    truth = np.array([y[found.naive_order[:n]].sum() for n in (30, 200)])
+    assert (found.naive_low <= truth).all()
+    assert (truth <= found.naive_high).all()
+    assert found.naive[1] < found.expected[1]
+
+
+def test_all_orders_find_the_same_positives_if_all_rows_are_checked(logistic):
+    model, X, _, s = logistic
+    found = yield_curve(model, X, s, n=s.size, n_draws=100)
+    total = model.predict_posterior(X, s)[s == 0].sum()
+    assert (found.expected[0], found.naive[0], found.random[0]) == pytest.approx((total, total, total))
+    assert sorted(found.naive_order) == sorted(found.order)
+
+
+def test_the_result_for_a_number_does_not_depend_on_the_other_numbers(logistic):
+    model, X, _, s = logistic
+    many = yield_curve(model, X, s, n=[200, 10, 50])
+    one = yield_curve(model, X, s, n=50, compare=False)
+    assert (one.expected[0], one.low[0], one.high[0]) == (many.expected[2], many.low[2], many.high[2])
+    assert one.naive is None
+    assert one.why_no_naive == ""
+
+
+def test_the_likelihood_of_shifts_and_limits_equals_the_sum_over_all_rows():
+    rng = np.random.default_rng(0)
+    u, v = rng.normal(size=(2, 60)) * 2
+    labelled = rng.random(60) < expit(u) * expit(v)
+    rows = np.arange(5, 50)
+    p = np.array([[cap * expit(u[rows] + shift) * expit(v[rows]) for shift in yields._SHIFT_VALUES]
+                  for cap in yields._CAP_VALUES])  # fmt: skip
+    each = np.where(labelled[rows], np.log(p), np.log1p(-p)).sum(axis=2).ravel()
+    found = yields._log_likelihood(u, v, labelled, rows)
+    np.testing.assert_allclose(found - found.max(), each - each.max(), atol=1e-9)
+    np.testing.assert_array_equal(yields._CAPS, np.repeat(yields._CAP_VALUES, yields._SHIFT_VALUES.size))
+    np.testing.assert_array_equal(yields._SHIFTS, np.tile(yields._SHIFT_VALUES, yields._CAP_VALUES.size))
+
+
+def test_the_sentences(logistic):
+    model, X, _, s = logistic
+    found = yield_curve(model, X, s, n=[1, 200])
+    e, low, high, naive, naive_low, naive_high, random = (
+        f"{getattr(found, name)[1]:.0f}"
+        for name in ("expected", "low", "high", "naive", "naive_low", "naive_high", "random")
+    )
+    assert found.sentence() == f"If you can check 200 rows, expect {e} positives (95% interval {low} to {high})."
+    assert found.sentence(0) == "If you can check 1 row, expect 1 positive (95% interval 0 to 1)."
+    assert found.comparison() == (
+        f"Ranked by the probability of a label instead (naive), 200 rows would have about {naive} positives (95% "
+        f"interval {naive_low} to {naive_high}); in random order, about {random}."
+    )
+    alone = yield_curve(model, X, s, n=200, compare=False)
+    assert alone.comparison() == f"In random order, 200 rows would have about {random}."
+
+
+def test_a_comparison_that_fails_is_left_out_with_its_reason(logistic, monkeypatch):
+    model, X, _, s = logistic
+
+    def refuse(*_, **__):
+        raise ValueError("no room for it")
+
+    monkeypatch.setattr(NaiveClassifier, "fit", refuse)
+    found = yield_curve(model, X, s)
+    assert found.naive is None
+    assert found.why_no_naive == "The order by label probability was not computed. no room for it"
+    assert str(found).splitlines()[-1] == found.why_no_naive
+
+
+def test_the_table_of_numbers(logistic):
+    model, X, _, s = logistic
+    found = yield_curve(model, X, s, n=[10, 40])
+    table = found.to_frame()
+    assert table.index.tolist() == [10, 40]
+    assert table.columns.tolist() == ["expected", "low", "high", "random", "naive", "naive_low", "naive_high"]
+    np.testing.assert_array_equal(table["naive_high"], found.naive_high)
+    assert "naive" not in yield_curve(model, X, s, compare=False).to_frame()
+
+
+def test_the_display_draws_three_orders_and_the_interval(logistic):
+    model, X, _, s = logistic
+    found = yield_curve(model, X, s, n=[40, 10])
+    ax = YieldCurveDisplay(found).plot().ax_
+    ours, naive, random = ax.lines
+    np.testing.assert_allclose(ours.get_xdata(), [0, 10, 40])
+    np.testing.assert_allclose(ours.get_ydata(), [0, found.expected[1], found.expected[0]])
+    np.testing.assert_allclose(naive.get_ydata(), [0, found.naive[1], found.naive[0]])
+    np.testing.assert_allclose(random.get_ydata(), [0, found.random[1], found.random[0]])
+    assert ax.collections[0].get_label() == "95% interval"
+    drawn = YieldCurveDisplay.from_estimator(model, X, s, compare=False, n_draws=20)
+    assert drawn.result.n.tolist() == [10, 20, 50, 100, 200, 500]
+    assert len(drawn.ax_.lines) == 2
+    with pytest.raises(TypeError, match="result must be a YieldCurve, as returned by yield_curve; got int"):
+        YieldCurveDisplay(3)
+
+
+def test_a_fit_without_information_is_not_compared(logistic):
+    _, X, _, s = logistic
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s)
+    model.label_frequency_ = 1.0
+    found = yield_curve(model, X, s, n=[1, 40])
+    assert found.naive is None
+    assert found.comparison() == ""
+    assert found.sentence(0) == "This fit cannot estimate whether the row that ranks highest is positive."
+    ax = YieldCurveDisplay(found).plot().ax_
+    assert ax.get_title() == "This fit cannot estimate how many of the rows are positive"
+    assert not ax.lines
+
+
+def test_tables_in_files_are_refused(logistic, tmp_path):
+    import pandas as pd
+
+    model, X, _, s = logistic
+    pd.DataFrame(X, columns=list("abcd")).assign(s=s).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match=r"yield_curve needs all rows in memory, but X is a ParquetRows\. Pass"):
+        yield_curve(model, ParquetRows(tmp_path / "rows.parquet"), "s")
 
 
 def test_invalid_arguments_are_refused():
@@ -193,6 +327,8 @@ def test_invalid_arguments_are_refused():
         yield_curve(model, X[s == 1], s[s == 1])
     with pytest.raises(ValueError, match="n must be"):
         yield_curve(model, X, s, n=0)
+    with pytest.raises(ValueError, match="compare must be True or False; got 'yes'"):
+        yield_curve(model, X, s, compare="yes")
     with pytest.raises(ValueError, match=r"n is empty\. Pass the number of rows to audit"):
         yield_curve(model, X, s, n=[])
     audit = np.where(np.arange(s.size) % 9 == 0, s, np.nan)

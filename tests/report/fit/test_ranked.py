@@ -180,11 +180,11 @@ def test_how_many_of_the_ranked_rows_are_positive():
     positives = report.ranked.positives
     assert (positives.value, positives.low, positives.high) == (found.expected[0], found.low[0], found.high[0])
     assert positives.low <= y.to_numpy()[[row.position for row in report.ranked.rows]].sum() <= positives.high
-    assert report.ranked.expected == found.sentence(listed=True)
+    assert report.ranked.expected == found.sentence()
     assert report.ranked.expected in report.to_html()
     naive = model_report(NaiveClassifier().fit(X, s), X, s)
     assert (naive.ranked.positives, naive.ranked.expected) == (None, "")
     model.label_frequency_ = 1.0
     told = model_report(model, X, s, n_ranked=40).ranked
     assert told.positives is None
-    assert told.expected == "This fit cannot estimate how many of the 40 rows listed below are positive."
+    assert told.expected == "This fit cannot estimate how many of the 40 rows that rank highest are positive."

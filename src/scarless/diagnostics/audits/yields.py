@@ -1,18 +1,21 @@
-"""Expected number of positives among the unlabelled rows that rank highest."""
+"""Expected number of positives among the unlabelled rows that rank highest, also in other orders of the rows."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
-from scarless.checks.options import check_counts, check_random_stream, check_share, check_whole
-from scarless.checks.tables import take_rows
+from scarless.checks.options import check_counts, check_flag, check_random_stream, check_share, check_whole
+from scarless.checks.tables import in_files, refuse_own_engine, take_rows
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
-from scarless.models import SARStackingClassifier
-from scarless.numerics.arrays import ArrayLike, Columns, Mask, Matrix, Vector
+from scarless.models import NaiveClassifier, SARStackingClassifier
+from scarless.numerics.arrays import ArrayLike, Columns, Integers, Mask, Matrix, Vector
 from scarless.numerics.likelihood import softplus
+from scarless.outside.extras import need
+from scarless.outside.plain_words import plain
 from scarless.pair.cross_fit import logit_of
 from scarless.pair.fitted import NoOutOfFoldLogits
 from scarless.pair.logistic import all_labelled
@@ -33,8 +36,18 @@ class _Prior(NamedTuple):
 # rows covered the true number of positives in 94% (SAREMClassifierCV) and 97% (SARStackingClassifier) of 35 runs on the
 # tables of `benchmarks.other_tables`. Without held-out labels, they covered it in 78% and 97% of 32 of these runs.
 PAIR_PRIOR, STACK_PRIOR = _Prior(1.0, 8.0), _Prior(0.5, 16.0)
-_SHIFTS, _CAPS = (each.ravel() for each in np.meshgrid(np.linspace(-5.0, 5.0, 41), np.linspace(0.025, 1.0, 40)))
+_SHIFT_VALUES, _CAP_VALUES = np.linspace(-5.0, 5.0, 41), np.linspace(0.025, 1.0, 40)
+_CAPS, _SHIFTS = (each.ravel() for each in np.meshgrid(_CAP_VALUES, _SHIFT_VALUES, indexing="ij"))
 _CELLS_PER_BATCH = 2_000_000  # rows times pairs of a shift and a limit, in memory at a time
+# The words of all sentences; the page of a report fills them in again if its reader chooses another number of rows.
+SENTENCE = "If you can check {rows}, expect {positives} ({level}% interval {low} to {high})."
+NO_ESTIMATE = "This fit cannot estimate how many of the {n} rows that rank highest are positive."
+NO_ESTIMATE_OF_ONE = "This fit cannot estimate whether the row that ranks highest is positive."
+RANDOM = "In random order, {rows} would have about {random}."
+NAIVE = (
+    "Ranked by the probability of a label instead (naive), {rows} would have about {positives} ({level}% interval "
+    "{low} to {high}); in random order, about {random}."
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,15 @@ class YieldCurve:
         Whether held-out labels were used to estimate how often the rows that rank highest are positive.
     informative : bool
         False if, according to the fit, all positives are labelled. The fit then has no information on unlabelled rows.
+    random : array of float
+        Expected number of positives among as many unlabelled rows in random order: `n` times their mean posterior.
+    naive, naive_low, naive_high : array of float or None
+        Expected number of positives, and its interval, if the rows are ranked by their probability of a label, which
+        `NaiveClassifier` estimates. None if this was not computed.
+    naive_order : array of int or None
+        Positions of the rows in that order.
+    why_no_naive : str
+        The reason why `naive` is None; empty if it is not.
     """
 
     n: Columns
@@ -65,27 +87,79 @@ class YieldCurve:
     level: float
     recalibrated: bool
     informative: bool
+    random: Vector
+    naive: Vector | None = None
+    naive_low: Vector | None = None
+    naive_high: Vector | None = None
+    naive_order: Columns | None = None
+    why_no_naive: str = ""
 
     def __str__(self) -> str:
-        """Return one sentence for each number of rows."""
-        return "\n".join(self.sentence(j) for j in range(self.n.size))
+        """Return one sentence for each number of rows, then the comparison for the last number."""
+        lines = [*(self.sentence(j) for j in range(self.n.size)), self.comparison(), self.why_no_naive]
+        return "\n".join(filter(None, lines))
 
-    def sentence(self, place: int = -1, *, listed: bool = False) -> str:
-        """Return a sentence on one number of rows, by default the last.
+    def sentence(self, place: int = -1) -> str:
+        """Return a sentence on one number of rows, by default the last."""
+        found = (field[place] for field in (self.n, self.expected, self.low, self.high))
+        return yield_sentence(*found, level=self.level, informative=self.informative)
 
-        With `listed`, the sentence is for a page that lists these rows.
-        """
-        n, *found = (field[place] for field in (self.n, self.expected, self.low, self.high))
-        expected, low, high = (f"{value:,.0f}" for value in found)
-        of = f"the {n:,} rows {'listed below' if listed else 'that rank highest'}"
-        if not self.informative and n == 1:
-            return "This fit cannot estimate whether the row that ranks highest is positive."
+    def comparison(self, place: int = -1) -> str:
+        """Return a sentence on the other orders of the rows; empty if the fit has no information on unlabelled rows."""
         if not self.informative:
-            return f"This fit cannot estimate how many of {of} are positive."
-        interval = f"{100 * self.level:.6g}% interval {low} to {high}"
-        if n == 1:
-            return f"Of the 1 row that ranks highest, expect {expected} to be positive ({interval})."
-        return f"Of {of}, expect {expected} to be positive ({interval})."
+            return ""
+        rows, random = counted(self.n[place], "row"), f"{self.random[place]:,.0f}"
+        if self.naive is None or self.naive_low is None or self.naive_high is None:
+            return RANDOM.format(rows=rows, random=random)
+        return NAIVE.format(
+            rows=rows,
+            positives=counted(self.naive[place], "positive"),
+            low=f"{self.naive_low[place]:,.0f}",
+            high=f"{self.naive_high[place]:,.0f}",
+            level=f"{100 * self.level:.6g}",
+            random=random,
+        )
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame with one row for each number of rows.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by `n`, with the columns `expected`, `low`, `high`, `random` and, if they were computed, `naive`,
+            `naive_low` and `naive_high`.
+        """
+        pandas = need("pandas", "YieldCurve.to_frame", extra="frames")
+        names = ["expected", "low", "high", "random"]
+        names += [] if self.naive is None else ["naive", "naive_low", "naive_high"]
+        return pandas.DataFrame({name: getattr(self, name) for name in names}, index=pandas.Index(self.n, name="n"))
+
+
+def yield_sentence(n: int, expected: float, low: float, high: float, *, level: float, informative: bool) -> str:
+    """Return the sentence that states how many positives to expect among the rows that rank highest.
+
+    Examples
+    --------
+    >>> yield_sentence(200, 118.2, 84, 141, level=0.95, informative=True)
+    'If you can check 200 rows, expect 118 positives (95% interval 84 to 141).'
+    """
+    if not informative:
+        return NO_ESTIMATE_OF_ONE if n == 1 else NO_ESTIMATE.format(n=f"{n:,}")
+    rows, positives = counted(n, "row"), counted(expected, "positive")
+    level_words = f"{100 * level:.6g}"
+    return SENTENCE.format(rows=rows, positives=positives, level=level_words, low=f"{low:,.0f}", high=f"{high:,.0f}")
+
+
+def counted(number: float, noun: str) -> str:
+    """Return a rounded number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200.4, "row")
+    ('1 row', '1,200 rows')
+    """
+    shown = f"{number:,.0f}"
+    return f"{shown} {noun}" if shown == "1" else f"{shown} {noun}s"
 
 
 def yield_curve(
@@ -98,6 +172,7 @@ def yield_curve(
     sample_weight: ArrayLike | None = None,
     level: float = 0.95,
     n_draws: int = 400,
+    compare: bool = True,
     random_state: Any = 0,
 ) -> YieldCurve:
     r"""Estimate how many of the unlabelled rows that rank highest are positive.
@@ -110,6 +185,10 @@ def yield_curve(
     the number of positives. The expected number is the sum of posteriors, or the nearest end of the interval if the sum
     is outside the interval.
 
+    The result also has the numbers of positives that two other orders of the same rows would find, so that it shows
+    what the ranking is worth: the order of the label probability (the naive model, which treats unlabelled rows as
+    negative), and a random order. Both use the posteriors of `estimator`, not those of the naive model.
+
     On 14 tables that do not follow the model, intervals for the first 50 rows covered the true number of positives in
     96% of 70 runs with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44 runs with
     `SAREMClassifier`. The mean error of the expected share of positives was 0.19, 0.23 and 0.25, respectively.
@@ -119,7 +198,7 @@ def yield_curve(
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SARStackingClassifier
         Fitted classifier, or a `TableClassifier` of one.
     X : data frame or array of shape (n_rows, n_columns)
-        Attributes of the rows that the estimator was fitted on.
+        Attributes of the rows that the estimator was fitted on, in memory. Of a table in files, pass a sample.
     s : array of shape (n_rows,) or (n_rows, n_looks)
         Observed labels of these rows.
     n : int or list of int, default=50
@@ -132,6 +211,9 @@ def yield_curve(
         Confidence level.
     n_draws : int, default=400
         Number of draws for the intervals.
+    compare : bool, default=True
+        Whether to fit `NaiveClassifier` to the rows, and to estimate how many positives its order would find. That
+        takes about as long as one logistic regression. If that fit fails, `why_no_naive` has the reason.
     random_state : int, numpy generator or RandomState, default=0
         Seed of the random numbers.
 
@@ -151,15 +233,18 @@ def yield_curve(
     >>> model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     >>> found = yield_curve(model, X, s, n=[50, 200])
     >>> print(found)
-    Of the 50 rows that rank highest, expect ... to be positive (... to ...).
-    Of the 200 rows that rank highest, expect ... to be positive (... to ...).
+    If you can check 50 rows, expect ... positives (95% interval ... to ...).
+    If you can check 200 rows, expect ... positives (95% interval ... to ...).
+    Ranked by the probability of a label instead (naive), 200 rows would have about ... positives ...
     >>> bool(found.low[1] <= y[found.order[:200]].sum() <= found.high[1])
     True
     """
     if np.size(n) == 0:
         raise ValueError("n is empty. Pass the number of rows to audit, for example n=50.")
     requested = np.array([check_whole(each, "n", at_least=1) for each in ([n] if np.ndim(n) == 0 else n)])  # type: ignore
-    level, rng = check_share(level, "level"), check_random_stream(random_state)
+    if in_files(X):
+        refuse_own_engine(X, "yield_curve")
+    level, rng, compare = check_share(level, "level"), check_random_stream(random_state), check_flag(compare, "compare")
     n_draws, data = check_whole(n_draws, "n_draws", at_least=1), read_audit_rows(estimator, X, s, audit)
     if not hasattr(data.estimator, "draw_posteriors"):
         raise TypeError(
@@ -174,27 +259,83 @@ def yield_curve(
             "with its unlabelled rows."
         )
     rows = np.flatnonzero(ranks)
-    order = rows[np.argsort(-data.q[rows], kind="stable")]
-    counts = np.minimum(requested, order.size)
-    order = order[: counts.max()]
-    labels = (s.to_numpy() if hasattr(s, "to_numpy") else np.asarray(s))[order]
-    drawn = data.estimator.draw_posteriors(take_rows(data.X, order), labels, n_draws=n_draws, random_state=rng)
-    held_out = _held_out_logits(data, s, weight)
-    prior = STACK_PRIOR if isinstance(data.estimator, SARStackingClassifier) else PAIR_PRIOR
-    found = []
-    for count in counts:
-        posteriors = drawn[:, :count]
-        if held_out is not None:
-            u, v = (each[weight > 0] for each in held_out)
-            errors = _draw_errors(u, v, data.labelled[weight > 0], ranks[weight > 0], int(count), prior, n_draws, rng)
-            posteriors = _with_errors(posteriors, held_out[1][order[:count]], *errors)
-        found.append(_count_positives(data.q[order[:count]], posteriors, level, rng))
-    expected, low, high = np.array(found).T
+    counts = np.minimum(requested, rows.size)
+    order = rows[np.argsort(-data.q[rows], kind="stable")][: counts.max()]
     informative = not all_labelled(data.estimator.label_frequency_)
-    high = high if informative else counts.astype(np.float64)
+    label_logit, why = _label_logits(data, weight) if compare and informative else (None, "")
+    others = None if label_logit is None else rows[np.argsort(-label_logit[rows], kind="stable")][: counts.max()]
+    drawn_rows = order if others is None else np.concatenate([order, np.setdiff1d(others, order)])
+    labels = (s.to_numpy() if hasattr(s, "to_numpy") else np.asarray(s))[drawn_rows]
+    drawn = data.estimator.draw_posteriors(take_rows(data.X, drawn_rows), labels, n_draws=n_draws, random_state=rng)
+    curves = _Curves(data, weight, ranks, _held_out_logits(data, s, weight), level, int(rng.integers(2**63)))
+    expected, low, high = curves.of(order, counts, drawn[:, : order.size])
+    naive: tuple[Any, ...] = (None, None, None)
+    if others is not None:
+        place = np.empty(data.q.size, dtype=np.intp)
+        place[drawn_rows] = np.arange(drawn_rows.size)
+        naive = curves.of(others, counts, drawn[:, place[others]], value=label_logit)
     return YieldCurve(
-        counts, expected, low, high, order, level, recalibrated=held_out is not None, informative=informative
+        counts,
+        expected,
+        low,
+        high if informative else counts.astype(np.float64),
+        order,
+        level,
+        recalibrated=curves.held_out is not None,
+        informative=informative,
+        random=counts * data.q[rows].mean(),
+        naive=naive[0],
+        naive_low=naive[1],
+        naive_high=naive[2],
+        naive_order=others,
+        why_no_naive=why,
     )
+
+
+def _label_logits(data: AuditRows, weight: Vector) -> tuple[Vector | None, str]:
+    """Return the logit of a label of each row, from a naive model of the same rows; None and the reason if it fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # The naive model is only a comparison; its warnings are about its own use.
+            naive = NaiveClassifier().fit(data.X, data.labelled.astype(np.int64), sample_weight=weight)
+            return logit_of(np.asarray(naive.predict_proba(data.X), dtype=np.float64)[:, 1]), ""
+    except (ValueError, TypeError) as error:
+        return None, f"The order by label probability was not computed. {plain(error)}"
+
+
+class _Curves(NamedTuple):
+    """Rows and their held-out logits, for the numbers of positives in several orders."""
+
+    data: AuditRows
+    weight: Vector
+    ranks: Mask  # whether each row is ranked
+    held_out: tuple[Vector, Vector] | None
+    level: float
+    seed: int
+
+    def of(
+        self, order: Columns, counts: Integers, drawn: Matrix, value: Vector | None = None
+    ) -> tuple[Vector, Vector, Vector]:
+        """Return the expected number of positives among the first rows of an order, and the ends of its interval.
+
+        `value` ranks all rows, labelled or not; by default, the posterior that they have without a label. The random
+        numbers of a count do not depend on the other counts.
+        """
+        prior = STACK_PRIOR if isinstance(self.data.estimator, SARStackingClassifier) else PAIR_PRIOR
+        streams = [np.random.default_rng([self.seed, int(count)]) for count in counts]
+        errors = None
+        if self.held_out is not None:
+            u, v = self.held_out
+            value = np.where(self.weight > 0, u - softplus(v) if value is None else value, -np.inf)
+            errors = _draw_errors(value, u, v, self.data.labelled, self.ranks, counts, prior, len(drawn), streams)
+        found = []
+        for k, count in enumerate(counts):
+            posteriors, top = drawn[:, :count], order[:count]
+            if errors is not None and self.held_out is not None:
+                posteriors = _with_errors(posteriors, self.held_out[1][top], *errors[k])
+            found.append(_count_positives(self.data.q[top], posteriors, self.level, streams[k]))
+        expected, low, high = np.array(found).T
+        return expected, low, high
 
 
 def _held_out_logits(data: AuditRows, s: Any, weight: Vector) -> tuple[Vector, Vector] | None:
@@ -209,29 +350,50 @@ def _held_out_logits(data: AuditRows, s: Any, weight: Vector) -> tuple[Vector, V
 
 
 def _draw_errors(
+    value: Vector,
     u: Vector,
     v: Vector,
     labelled: Mask,
     ranks: Mask,
-    n_top: int,
+    counts: Integers,
     prior: _Prior,
     n_draws: int,
-    rng: np.random.Generator,
-) -> tuple[Vector, Vector]:
+    streams: list[np.random.Generator],
+) -> list[tuple[Vector, Vector]]:
     """Draw shifts and limits for the rows that rank highest, given the labels of all rows that rank at least as high.
 
-    All rows, labelled or not, are ranked by the posterior that they have without a label.
+    All rows, labelled or not, are ranked by `value`. The result has the draws of each count. The rows of a count
+    include those of smaller counts, so each row is evaluated once.
     """
-    value = u - softplus(v)
-    top = np.flatnonzero(value >= np.partition(value[ranks], -n_top)[-n_top])
+    highest = np.sort(value[ranks])[::-1]
     density = prior.strength * np.log(_CAPS) - 0.5 * (_SHIFTS / prior.deviation) ** 2
-    for part in np.array_split(top, max(top.size * _CAPS.size // _CELLS_PER_BATCH, 1)):
-        f = expit(u[part][:, None] + _SHIFTS) * _CAPS
-        label = np.clip(f * expit(v[part])[:, None], 1e-12, 1.0 - 1e-12)  # probability of a label
-        density += np.where(labelled[part][:, None], np.log(label), np.log1p(-label)).sum(axis=0)
-    weight = np.exp(density - density.max())
-    drawn = rng.choice(density.size, size=n_draws, p=weight / weight.sum())
-    return _SHIFTS[drawn], _CAPS[drawn]
+    above, found = np.inf, {}
+    for count in np.unique(counts):
+        threshold = highest[count - 1]
+        density = density + _log_likelihood(u, v, labelled, np.flatnonzero((value >= threshold) & (value < above)))
+        above, found[int(count)] = threshold, density
+    drawn = []
+    for count, rng in zip(counts, streams, strict=True):
+        weight = np.exp(found[int(count)] - found[int(count)].max())
+        pick = rng.choice(weight.size, size=n_draws, p=weight / weight.sum())
+        drawn.append((_SHIFTS[pick], _CAPS[pick]))
+    return drawn
+
+
+def _log_likelihood(u: Vector, v: Vector, labelled: Mask, rows: Columns) -> Vector:
+    """Return the log-likelihood of the labels of some rows for each pair of a limit and a shift, up to a constant.
+
+    The probability of a label is the limit, times the class probability at the shift, times the propensity. Its
+    logarithm is therefore a sum of three terms; only the unlabelled rows need all pairs.
+    """
+    on = rows[labelled[rows]]
+    total = log_expit(u[on][:, None] + _SHIFT_VALUES).sum(axis=0) + on.size * np.log(_CAP_VALUES)[:, None]
+    off = rows[~labelled[rows]]
+    for part in np.array_split(off, max(off.size * _CAPS.size // _CELLS_PER_BATCH, 1)):
+        label = expit(u[part][:, None] + _SHIFT_VALUES) * expit(v[part])[:, None]  # probability without a limit
+        for j, cap in enumerate(_CAP_VALUES):
+            total[j] += np.log1p(-np.minimum(cap * label, 1.0 - 1e-12)).sum(axis=0)
+    return total.ravel()
 
 
 def _with_errors(q: Matrix, v: Vector, shifts: Vector, caps: Vector) -> Matrix:

@@ -12,6 +12,7 @@ from scarless.diagnostics.fit.subject import Subject
 from scarless.models import NaiveClassifier
 from scarless.models.explaining import contributions, dense, has_coefficients
 from scarless.numerics.arrays import Columns, Matrix, Vector
+from scarless.numerics.shifts import prior_shifts
 from scarless.outside.plain_words import plain
 
 N_REASONS = 3  # largest number of columns that are named for a row
@@ -19,6 +20,10 @@ SMALLEST_REASON = 0.05  # smallest contribution to the log-odds that is shown
 N_WORDS = 3  # largest number of words of a text that are named
 MAX_SHORT_TEXT = 3  # number of words up to which a text is shown in full
 MAX_PREDICTED_CELLS = 4_000_000  # largest number of cells to predict for contributions without coefficients
+YIELD_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 500, 700, 1000, 2000, 5000)  # of rows, for the yield curve
+N_PRIORS = 40  # class priors within their interval, beside the estimate
+MAX_ROWS_FOR_PRIORS = 50_000  # largest number of rows from which their shifts are computed
+MAX_POSTERIOR_ERROR = 1e-6  # largest error of f(1-e)/(1-fe) with which the shifts apply to the posteriors of a model
 
 POSTERIOR, CLASS, LABEL = "posterior", "class", "label"  # probabilities that rows can be ranked by
 
@@ -43,18 +48,26 @@ class TopRows(NamedTuple):
     reasons: list[tuple[RowReason, ...]]  # empty if they would take too long to compute
     positives: YieldCurve | None  # expected number of positives; None if the model cannot estimate it
     why_no_positives: str
+    n_reasons: int  # number of the first rows that have reasons
 
 
-def top_rows(subject: Subject, n_rows: int) -> TopRows:
-    """Rank the unlabelled rows that were not audited and have a positive weight."""
+def top_rows(subject: Subject, n_first: int, n_more: int = 0) -> TopRows:
+    """Rank the unlabelled rows that were not audited and have a positive weight.
+
+    The result has `n_first` rows, and `n_more` rows after them. These have no reasons if that would take too long.
+    """
     by, value = _measure(subject)
+    n_rows = n_first + n_more if n_first else 0
     open_ = np.flatnonzero((subject.s == 0) & (subject.weight > 0) & ~subject.audited)
     order = open_[np.argsort(-value[open_], kind="stable")[:n_rows]]
     if not order.size:
-        return TopRows(by, int(open_.size), order, value[order], None, "", [], None, "")
-    top = subject.part(order)
-    return TopRows(by, int(open_.size), order, value[order], *_intervals(top), _reasons(subject, top),
-                   *_positives(subject, int(order.size)))  # fmt: skip
+        return TopRows(by, int(open_.size), order, value[order], None, "", [], None, "", 0)
+    top, first = subject.part(order), subject.part(order[:n_first])
+    explained = first if takes_long(subject, top.n_rows) else top
+    reasons = _reasons(subject, explained)
+    return TopRows(by, int(open_.size), order, value[order], *_intervals(top),
+                   reasons + [()] * (order.size - len(reasons)) if reasons else [],
+                   *_positives(subject, first.n_rows, top.n_rows), len(reasons))  # fmt: skip
 
 
 def _measure(subject: Subject) -> tuple[str, Vector]:
@@ -75,15 +88,58 @@ def _intervals(top: Subject) -> tuple[Matrix | None, str]:
         return None, f"There are no confidence intervals for single rows. {plain(error)}"
 
 
-def _positives(subject: Subject, n_rows: int) -> tuple[YieldCurve | None, str]:
-    """Return the expected number of positives among the first rows, or the reason why there is none."""
+def _positives(subject: Subject, n_first: int, n_rows: int) -> tuple[YieldCurve | None, str]:
+    """Return the expected numbers of positives among the first rows, or the reason why there are none."""
     if not hasattr(subject.inner, "draw_posteriors"):
         return None, ""
     given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "level": subject.level}
+    numbers = sorted({n_first, n_rows, *(n for n in YIELD_NUMBERS if n < n_rows)})
     try:
-        return yield_curve(subject.inner, subject.prepared, subject.labels, n=n_rows, **given), ""
+        return yield_curve(subject.inner, subject.prepared, subject.labels, n=numbers, **given), ""
     except ValueError as error:  # the model has no standard errors
         return None, f"The number of positives among these rows is unknown. {plain(error)}"
+
+
+# --- class priors within their interval
+
+
+class ShiftedPrior(NamedTuple):
+    """A class prior, and the shifts of the log-odds of class and label with which the models have that class prior."""
+
+    share: float
+    class_shift: float
+    label_shift: float
+
+
+def shifted_priors(subject: Subject) -> list[ShiftedPrior]:
+    """Return class priors within their interval, with the shifts of both models; empty if there is no interval.
+
+    The estimate is one of the class priors, with shifts of 0. Known propensities and false positives do not allow
+    shifts, and nor do fits that have no information on unlabelled rows.
+    """
+    fixed = subject.propensity is not None or not subject.has_no_false_positives
+    if subject.e is None or fixed or subject.is_uninformative or subject.may_be_swapped:
+        return []
+    interval, _ = subject.interval_of("class_prior_interval")
+    estimate = float(getattr(subject.inner, "class_prior_", np.nan))
+    if interval is None or not np.isfinite([estimate, *interval]).all() or not _has_usual_posteriors(subject):
+        return []
+    low, high = subject.prior_interval()
+    if not 0 < low < high < 1 or not low <= estimate <= high:
+        return []
+    rows = subject.some_rows(MAX_ROWS_FOR_PRIORS, np.random.default_rng(0))
+    shares = np.unique([*np.linspace(low, high, N_PRIORS), estimate])
+    f, e, weight = subject.f[rows], subject.e[rows], subject.weight[rows]
+    shifts = prior_shifts(f, e, weight, shares, estimate)
+    return [ShiftedPrior(float(share), *map(float, shift)) for share, shift in zip(shares, shifts, strict=True)]
+
+
+def _has_usual_posteriors(subject: Subject) -> bool:
+    """Return whether the posterior of an unlabelled row is f(1-e)/(1-fe)."""
+    rows = np.flatnonzero((subject.s == 0) & (subject.weight > 0) & ~subject.audited)
+    f, e = subject.f[rows], np.asarray(subject.e)[rows]
+    usual = f * (1.0 - e) / np.maximum(1.0 - f * e, 1e-300)
+    return bool(np.abs(usual - subject.posterior[rows]).max(initial=0.0) <= MAX_POSTERIOR_ERROR)
 
 
 # --- reasons

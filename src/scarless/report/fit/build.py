@@ -28,6 +28,7 @@ ALL_LABELLED = (
     "In this fit, every positive already has a label. The probabilities therefore do not show how many of the rows "
     "listed here are positive. They show only how similar the rows are to labelled rows."
 )
+N_LISTED = 1000  # ranked rows that the reader of the page can list; about 150 kB
 _SHOWN_ELSEWHERE = {"title", "command", "warnings"}  # keys of `run` that have their own places on the page
 _LIBRARY_WARNINGS = (DeprecationWarning, PendingDeprecationWarning)  # The reader of the page cannot act on these.
 
@@ -43,6 +44,7 @@ def model_report(
     row_names: Any = None,
     level: float = 0.95,
     n_ranked: int = 50,
+    n_listed: int = N_LISTED,
     by: Sequence[Any] = (),
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
@@ -73,6 +75,9 @@ def model_report(
         Confidence level.
     n_ranked : int, default=50
         Number of unlabelled rows to show, the most probable positives first.
+    n_listed : int, default=1000
+        Number of unlabelled rows that the page contains. Its reader can list, sort, filter and download these rows,
+        which needs JavaScript. At least `n_ranked` rows, and no rows if `n_ranked` is 0.
     by : list of str or Series, optional
         Raw columns, or the group of each row, for the section "Who is overlooked?". By default, the propensity
         attributes and the columns with at most 12 categories.
@@ -110,6 +115,7 @@ def model_report(
         lambda: Subject.of(estimator, X, s, level=level, **given),
         row_names=row_names,
         n_ranked=n_ranked,
+        n_listed=n_listed,
         by=by,
         random_state=random_state,
         run=run,
@@ -122,6 +128,7 @@ def report_on(
     *,
     row_names: Any = None,
     n_ranked: int = 50,
+    n_listed: int = N_LISTED,
     by: Sequence[Any] = (),
     changes: AuditChanges | None = None,
     random_state: Any = 0,
@@ -129,7 +136,7 @@ def report_on(
     progress: Callable[[str], Any] | None = None,
 ) -> FitReport:
     """Return the report of the subject that `make_subject` returns; warnings of that call are shown too."""
-    n_ranked = check_whole(n_ranked, "n_ranked", at_least=0)
+    n_ranked, n_listed = check_whole(n_ranked, "n_ranked", at_least=0), check_whole(n_listed, "n_listed", at_least=0)
     rng, run_values = check_random_stream(random_state), _check_run(run)
     report_step = (lambda _: None) if progress is None else progress
     with warnings.catch_warnings(record=True) as raised:
@@ -138,7 +145,8 @@ def report_on(
         subject = make_subject()
         names = _check_names(row_names, subject.n_rows)
         report_step("explaining the highest-ranked rows")
-        ranked = make_ranked(subject.with_naive_model() if subject.may_be_swapped else subject, n_ranked, names)
+        by_class = subject.with_naive_model() if subject.may_be_swapped else subject
+        ranked = make_ranked(by_class, n_ranked, names, n_listed)
         exam = Examination.of(subject, rng)
         report_step("computing the effects of the columns")
         effects = make_effects(subject, rng)

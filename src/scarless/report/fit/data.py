@@ -59,8 +59,36 @@ class RankedRow:
 
 
 @dataclass(frozen=True)
+class Yield:
+    """Positives to expect among the first `n` ranked rows, with their interval, and in other orders of the rows."""
+
+    n: tuple[int, ...]
+    expected: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    random: tuple[float, ...]
+    naive: tuple[float, ...] = ()  # ranked by the probability of a label; empty if not computed
+    naive_low: tuple[float, ...] = ()
+    naive_high: tuple[float, ...] = ()
+    informative: bool = True
+    comparison: str = ""  # the other orders, as a sentence
+
+
+@dataclass(frozen=True)
+class PriorStep:
+    """A class prior, and the shifts of the log-odds of class and label with which the models have that class prior."""
+
+    share: float
+    class_shift: float
+    label_shift: float
+
+
+@dataclass(frozen=True)
 class Ranked:
-    """The unlabelled rows with the highest probability of being positive."""
+    """The unlabelled rows with the highest probability of being positive.
+
+    `rows` are shown on the page. `more` are the rows after them, which the page lists if its reader asks for them.
+    """
 
     measure: str  # quantity that the rows are ranked by, in words
     n_unlabelled: int
@@ -68,6 +96,9 @@ class Ranked:
     notes: tuple[str, ...]
     positives: IntervalEstimate | None = None  # expected number of positives among these rows
     expected: str = ""  # the same as a sentence
+    more: tuple[RankedRow, ...] = ()
+    curve: Yield | None = None  # None if the model cannot estimate it
+    priors: tuple[PriorStep, ...] = ()  # class priors within their interval; empty if not available
 
 
 @dataclass(frozen=True)

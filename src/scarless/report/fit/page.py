@@ -31,7 +31,9 @@ from scarless.report.fit.data import (
     Picture,
     Ranked,
     ReportColumn,
+    Yield,
 )
+from scarless.report.fit.working import in_script, page_data, place_of_estimate
 from scarless.report.tables import Table, section
 from scarless.report.words import NO_VALUE, share, signed, text
 
@@ -173,13 +175,23 @@ class Bar:
 
 
 def render_fit(report: FitReport) -> str:
-    """Return the report as one self-contained HTML page without scripts."""
+    """Return the report as one self-contained HTML page.
+
+    Its script uses only the data in the page. Without JavaScript, the page lists the first rows and has no controls.
+    """
+    curve = report.ranked.curve
+    drawn = None if curve is None or not curve.informative or len(curve.n) < 2 else yield_drawing(curve, report.level)
+    rows = page_data(report.ranked, report.level, None if drawn is None else drawn[1])
     bars = max((each.mean_change for each in report.effects[0].strengths), default=0.0) or 1.0
     page: str = _template("fit.html.jinja").render(
         report=report,
         bar=answer_bar(report.answer),
         forests={each.key: forest(each) for each in report.effects if each.effects},
         groups={each.key: group_shares(each, report.overlooked.total) for each in report.overlooked.columns},
+        yields=None if drawn is None else drawn[0],
+        rows=rows,
+        script_data=in_script(rows),
+        prior=place_of_estimate(report.ranked.priors),
         drawings={each.key: draw(each.picture) for each in report.checks if each.picture is not None},
         checked_drawings=[draw(each) for each in report.checked.pictures] if report.checked else [],
         status=STATUS,
@@ -376,6 +388,35 @@ def group_shares(shares: GroupedShares, total: IntervalEstimate) -> Panel | None
     description = "; ".join(f"{each.name}: {share(each.missed.value)}" for each in shown)
     shapes = (tuple(lines), tuple(dots), tuple(texts))
     return Panel(f"Positives without a label, by {shares.column}", bottom + 40, *shapes, description=f"{description}.")
+
+
+def yield_drawing(curve: Yield, level: float) -> tuple[Panel, dict[str, float]]:
+    """Draw the positives to expect by the number of rows that are checked, with the interval and two other orders.
+
+    Also returns the ends of the axes and their pixels, with which the script of the page marks a number of rows.
+    """
+    xs, frame = (0, *curve.n), Frame(0.0, curve.n[-1], 0.0, max(*curve.high, *curve.random, 1.0))
+    lines = [Line(frame.at(xs, (0.0, *curve.random)), "k0 curve dotted")]
+    lines += [Line(frame.at(xs, (0.0, *curve.naive)), "k2 curve dashed")] if curve.naive else []
+    lines.append(Line(frame.at(xs, (0.0, *curve.expected)), "k1 curve"))
+    around = frame.at((*xs, *xs[::-1]), (0.0, *curve.high, *curve.low[::-1], 0.0))
+    found = [
+        f"{n:,} rows: {expected:,.0f} ({low:,.0f} to {high:,.0f})"
+        for n, expected, low, high in zip(curve.n, curve.expected, curve.low, curve.high, strict=True)
+        if n >= min(10, curve.n[-1])
+    ]
+    picture = Picture(
+        kind="yield",
+        title="Positives to expect among the rows that rank highest",
+        description=f"Positives among the first rows, with {100 * level:.6g}% intervals: {'; '.join(found)}.",
+        x_label="unlabelled rows checked",
+        y_label="positives among them",
+        x=tuple(map(float, curve.n)),
+        y=curve.expected,
+    )
+    panel = _framed(picture, frame, (Area(around, "band"),), lines, (), [], x_as_share=False, y_as_share=False)
+    edges = {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": TOP + HEIGHT, "x": frame.x_high, "y": frame.y_high}
+    return panel, edges
 
 
 def draw(picture: Picture) -> Panel:

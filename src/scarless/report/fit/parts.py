@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from scarless.diagnostics.audits.yields import YieldCurve
 from scarless.diagnostics.fit.effects import (
     ColumnEffect,
     ModelEffects,
@@ -12,7 +13,16 @@ from scarless.diagnostics.fit.effects import (
     class_strengths,
     labelling_effects,
 )
-from scarless.diagnostics.fit.rows import CLASS, LABEL, POSTERIOR, RowReason, TopRows, is_text, top_rows
+from scarless.diagnostics.fit.rows import (
+    CLASS,
+    LABEL,
+    POSTERIOR,
+    RowReason,
+    TopRows,
+    is_text,
+    shifted_priors,
+    top_rows,
+)
 from scarless.diagnostics.fit.subject import Subject, describe_columns
 from scarless.diagnostics.grouping import MAX_CATEGORIES
 from scarless.diagnostics.missed import MissedPositives, missed_positives
@@ -29,11 +39,13 @@ from scarless.report.fit.data import (
     GroupShare,
     IntervalEstimate,
     Overlooked,
+    PriorStep,
     Ranked,
     RankedRow,
     RankReason,
     ReportColumn,
     Strength,
+    Yield,
 )
 from scarless.report.words import cell, number, p_sentence, text
 from scarless.scale.preparing import FilePreparation
@@ -66,9 +78,12 @@ RANKED_BY_POSTERIOR = (
 AUDITED_NOT_LISTED = "Audited rows are not listed: their class is known."
 
 
-def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
-    """Return the unlabelled rows with the highest probability of being positive, with the main reasons."""
-    top = top_rows(subject, n_ranked)
+def make_ranked(subject: Subject, n_ranked: int, row_names: Any, n_listed: int = 0) -> Ranked:
+    """Return the unlabelled rows with the highest probability of being positive, with the main reasons.
+
+    `n_ranked` rows are shown; up to `n_listed` rows can be listed.
+    """
+    top = top_rows(subject, n_ranked, max(n_listed - n_ranked, 0))
     names = row_names if row_names is not None else subject.row_names
     rows = tuple(
         RankedRow(
@@ -86,9 +101,23 @@ def make_ranked(subject: Subject, n_ranked: int, row_names: Any) -> Ranked:
     ranked_by = {LABEL: RANKED_BY_LABEL, CLASS: RANKED_BY_CLASS, POSTERIOR: RANKED_BY_POSTERIOR}[top.by]
     notes = [ranked_by, _this_model(top.why_no_ends, subject)] if rows else []
     notes += _notes_on_reasons(subject, top)
+    if 0 < top.n_reasons < len(rows):
+        notes.append(f"Only the first {top.n_reasons} rows have main reasons: computing more would take too long.")
     if top.by == POSTERIOR and subject.audited.any():
         notes.insert(0, AUDITED_NOT_LISTED)
-    return Ranked(MEASURES[top.by], top.n_open, rows, tuple(note for note in notes if note), *_positives(top))
+    positives, expected = _positives(top, n_ranked)
+    can_shift = top.by == POSTERIOR and bool(rows) and (top.positives is None or top.positives.informative)
+    return Ranked(
+        MEASURES[top.by],
+        top.n_open,
+        rows[:n_ranked],
+        tuple(note for note in notes if note),
+        positives,
+        expected,
+        rows[n_ranked:],
+        _curve(top, n_ranked),
+        tuple(PriorStep(*each) for each in shifted_priors(subject)) if can_shift else (),
+    )
 
 
 def _this_model(note: str, subject: Subject) -> str:
@@ -96,13 +125,34 @@ def _this_model(note: str, subject: Subject) -> str:
     return note.replace(type(subject.inner).__name__, "This model", 1)
 
 
-def _positives(top: TopRows) -> tuple[IntervalEstimate | None, str]:
+def _positives(top: TopRows, n_ranked: int) -> tuple[IntervalEstimate | None, str]:
     """Return the expected number of positives among the ranked rows, and a sentence about it."""
     found = top.positives
     if found is None:
         return None, top.why_no_positives
-    ends = (number(part[0]) for part in (found.expected, found.low, found.high))
-    return IntervalEstimate(*ends) if found.informative else None, found.sentence(listed=True)
+    at = _place(found, n_ranked)
+    ends = (number(part[at]) for part in (found.expected, found.low, found.high))
+    return IntervalEstimate(*ends) if found.informative else None, found.sentence(at)
+
+
+def _place(found: YieldCurve, n_ranked: int) -> int:
+    """Return the place of a number of rows in a yield curve; the last if there are fewer rows."""
+    return int(np.flatnonzero(found.n == min(n_ranked, found.n.max()))[0])
+
+
+def _curve(top: TopRows, n_ranked: int) -> Yield | None:
+    """Return the positives to expect for several numbers of rows, also in other orders."""
+    found = top.positives
+    if found is None:
+        return None
+    names = ("expected", "low", "high", "random", "naive", "naive_low", "naive_high")
+    values = {name: getattr(found, name) for name in names}
+    return Yield(
+        tuple(map(int, found.n)),
+        **{name: () if value is None else tuple(map(float, value)) for name, value in values.items()},
+        informative=found.informative,
+        comparison=" ".join(filter(None, [found.comparison(_place(found, n_ranked)), found.why_no_naive])),
+    )
 
 
 def _reason(reason: RowReason) -> RankReason:
