@@ -114,7 +114,7 @@ COMMANDS = {
     "help": ["--help"],
     **{
         f"help-{command}": [command, "--help"]
-        for command in ("inspect", "fit", "predict", "export", "reproduce", "compare", "report")
+        for command in ("inspect", "fit", "audit", "predict", "export", "reproduce", "compare", "report")
     },
 }
 

@@ -398,7 +398,7 @@ class _Draw:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = yield_curve(fit.model, fit.features, fit.observed.labels, n=n, **given)
+                found = yield_curve(fit.model, fit.features, fit.observed.labels, n=n, compare=False, **given)
         except (TypeError, ValueError):  # The model has no standard errors.
             return top, above, []
         return top, above, [found.sentence()]
