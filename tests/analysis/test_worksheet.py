@@ -8,6 +8,7 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+from benchmarks.worksheets import play
 from tests.analysis.conftest import make_patients
 
 from scarless.analysis import Analysis, Settings, analyse_table, draw_worksheet
@@ -461,3 +462,16 @@ def test_the_test_of_agreement_holds_its_level_and_finds_wrong_models():
     assert np.mean(np.array(p_values) < 0.05) <= 0.1
     assert np.mean(np.array(p_values) < 0.5) >= 0.3
     assert np.mean(np.array(wrong) < 0.05) > 0.8
+
+
+# --- three rounds
+
+
+def test_three_rounds_of_checks_shorten_the_interval_of_the_patients():
+    """Three rounds of 50 checks, in four histories; `python -m benchmarks worksheets` plays a hundred."""
+    rounds = [list(play("patients", "optimal", seed)) for seed in range(4)]
+    widths = np.array([[row["width"] for row in history] for history in rounds])
+    assert (widths[:, 0] > 0.1).all()
+    assert widths[:, 3].mean() < 0.06
+    assert (widths[:, 3] < widths[:, 1]).all()
+    assert np.mean([history[-1]["covered"] for history in rounds]) >= 0.75
