@@ -332,6 +332,7 @@ class SARStackingClassifier(PairClassifier):
             recalibration=self.recalibration_,
             grids=widened(pair.grids, times),
             n_groups=n_groups,
+            shares=None if pair.shares is None else pair.shares.widened(times, n_groups),
         )
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:

@@ -29,7 +29,7 @@ from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import listed
 from scarless.pair.crossed import dense, numeric_columns
 from scarless.pair.groups import clustered, variance_ratio, widened, widened_recalibration
-from scarless.pair.inference import PairInference
+from scarless.pair.inference import PairInference, rows_in_numpy
 from scarless.pair.recalibrated import ClassPriorGrid, Recalibration, draw_class_priors, grid_interval
 from scarless.pair.stack import Member, draw_posteriors, mean_logits, row_intervals
 
@@ -194,7 +194,8 @@ class FittedPair:
         """Draw posteriors from the distribution of the parameters.
 
         The result has one row for each row of the table, and one column for each draw. For cross-fitted classifiers,
-        the class prior varies between draws, but the classifier does not.
+        the class prior varies between draws, and with looks or audits also the recalibration and the propensities, but
+        the classifier does not. For a stack, each draw uses the class logits of one member, or of the mean.
         """
         draw, given = self._posterior_draws(n_draws, rng)
         return np.asarray(rows.collect(draw, *given))
@@ -212,10 +213,16 @@ class FittedPair:
         priors = draw_class_priors(self.grids, n_draws, rng) if self.grids else None
         if self.inference is not None:
             return self.inference.posterior_draws(n_draws, rng, self.recalibration, priors)
-        if self.source is None or priors is None or self.looks is not None:
+        if self.source is None or priors is None:
             raise NoRowIntervals
-        place = (self.source, self.objective, self.parameters)
-        return _block_member_draws, (*place, priors, rng.random(n_draws))
+        pick = rng.random(n_draws)  # selects a member of a stack
+        if self.looks is None:
+            return _block_member_draws, (self.source, self.objective, self.parameters, priors, pick)
+        # Files of earlier versions may have no `shares`, and there is no information on very many parameters.
+        if self.shares is None or self.shares.information is None or self.recalibration is None:
+            raise NoRowIntervals
+        drawn = self.shares.draws_at(priors, rng)
+        return _block_member_draws_with_looks, (self.source, self.recalibration, self.shares.objective, drawn, pick)
 
     def out_of_fold_logits(self, rows: Engine, X: Any, s: Vector) -> tuple[Vector, Vector]:
         """Return the out-of-fold class logits, and the propensity logits, of the training rows.
@@ -349,6 +356,26 @@ def _block_member_draws(
     drawn = draw_posteriors(list(u), list(recalibrations), v, priors, (pick * len(u)).astype(np.intp))
     drawn[np.asarray(rows["s"]) == 1] = 1.0
     return drawn
+
+
+def _block_member_draws_with_looks(
+    X: Any,
+    rows: Rows,
+    source: LogitSource,
+    recalibration: Recalibration,
+    objective: PairObjective,
+    drawn: Matrix,
+    pick: Vector,
+) -> Matrix:
+    """Return drawn posteriors of a fit to looks or audits: each draw has parameters of its own, and one member."""
+    table, observed = np.array(X, dtype=np.float64), rows_in_numpy(rows)
+    # The drawn parameters recalibrate the first column, so logits that are recalibrated already are converted back.
+    logits = [recalibration.invert(of_member(u)) for u, of_member in source.members(np.asarray(X))]
+    out = np.empty((table.shape[0], len(drawn)))
+    for j, (parameters, member) in enumerate(zip(drawn, (pick * len(logits)).astype(np.intp), strict=True)):
+        table[:, 0] = logits[member]
+        out[:, j] = objective.row_posterior(table, observed, parameters)
+    return out
 
 
 class GroupSums(NamedTuple):
