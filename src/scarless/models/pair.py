@@ -63,7 +63,7 @@ from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.constraints import check_known, labelling_of
 from scarless.pair.crossed import SLOPE_C
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
-from scarless.pair.fitted import FittedPair, GroupSums, LookModels, NoRowIntervals, StandardErrors
+from scarless.pair.fitted import FittedPair, GroupSums, GroupTotals, LookModels, NoRowIntervals, StandardErrors
 from scarless.pair.form import SUSPICION_P_VALUE, FormTest, check_form, unnamed_driver
 from scarless.pair.groups import warn_about_heavy_rows
 from scarless.pair.inference import PairInference, pair_inference
@@ -451,6 +451,11 @@ class PairClassifier(PUClassifier):
         """Draw the numbers of positives in groups; `codes` has a column for each division of the rows into groups."""
         rows = attach(self._observed(known_rows(X), s, audit), group=codes, count=count)
         return self.fitted_pair_.draw_group_sums(rows, int(codes.max()) + 1, n_draws, rng)
+
+    def _group_totals(self, X: Any, s: Any, audit: Any, codes: Integers, count: Vector) -> GroupTotals:
+        """Return counts and expected numbers of positives in groups, without an array of posteriors in memory."""
+        rows = attach(self._observed(known_rows(X), s, audit), group=codes, count=count)
+        return self.fitted_pair_.group_totals(rows, int(codes.max()) + 1)
 
     def out_of_fold_logits(
         self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None
