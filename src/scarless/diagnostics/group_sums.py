@@ -9,7 +9,7 @@ from scarless.checks.estimators import opened
 from scarless.checks.looks import looks_of
 from scarless.checks.options import shown
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
-from scarless.diagnostics.grouping import Grouping, has_columns_in_files
+from scarless.diagnostics.grouping import Grouping, UnusableGroups, has_columns_in_files
 from scarless.engines.base import known_rows
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import NaiveClassifier, PropensityWeightedClassifier
@@ -20,17 +20,6 @@ from scarless.outside.notices import listed
 from scarless.pair.constraints import labelling_of
 from scarless.pair.fitted import GroupSums, GroupTotals
 from scarless.pair.logistic import all_labelled
-
-
-class GroupsAreLabels(ValueError):
-    """Error: the groups of a column are the labelled and the unlabelled rows; `by` is the column."""
-
-    def __init__(self, by: str) -> None:
-        super().__init__(
-            f"by: {by!r} separates labelled from unlabelled rows: no group has both. It is the label, or a column that "
-            "was filled in after the label was known, so it does not show who is overlooked. Leave it out."
-        )
-        self.by = by
 
 
 class GroupLayout(NamedTuple):
@@ -160,7 +149,11 @@ class GroupReader(NamedTuple):
             here = (layout.division == k) & (totals.rows > 0)
             labelled, rows = totals.labelled_rows[here], totals.rows[here]
             if ((labelled == 0) | (labelled == rows)).all() and 0 < labelled.sum() < rows.sum():
-                raise GroupsAreLabels(by)
+                raise UnusableGroups(
+                    by,
+                    "separates labelled from unlabelled rows: no group has both. It is the label, or a column that was "
+                    "filled in after the label was known, so it does not show who is overlooked. Leave it out.",
+                )
         return ReadGroups(model, totals, draws, int(totals.labelled_rows[layout.division == 0].sum()), n_looks)
 
 

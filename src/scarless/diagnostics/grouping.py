@@ -24,6 +24,14 @@ MAX_GROUPS = 200  # a table with more groups is not readable, and its column is 
 MISSING, OTHER = "missing", "other"
 
 
+class UnusableGroups(ValueError):
+    """Error: the groups of a column cannot be compared; `by` is the column."""
+
+    def __init__(self, by: str, message: str) -> None:
+        super().__init__(f"by: {by!r} {message}")
+        self.by = by
+
+
 class Grouping(NamedTuple):
     """A division of all rows into groups."""
 
@@ -300,9 +308,10 @@ def _pooled(by: str, names: Sequence[str], codes: Integers) -> Grouping:
 
 def _checked(found: Grouping) -> Grouping:
     if len(found.names) > MAX_GROUPS:
-        raise ValueError(
-            f"by: {found.by!r} has {len(found.names):,} groups of at least {MIN_ROWS} rows; at most {MAX_GROUPS} are "
-            "allowed. Pass an array with fewer groups, for example regions instead of places."
+        raise UnusableGroups(
+            found.by,
+            f"has {len(found.names):,} groups of at least {MIN_ROWS} rows; at most {MAX_GROUPS} are allowed. Pass an "
+            "array with fewer groups, for example regions instead of places.",
         )
     if len(found.names) < 2:
         why = f"all groups have fewer than {MIN_ROWS} rows" if found.pooled else "every row is in the same group"

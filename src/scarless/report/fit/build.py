@@ -19,7 +19,7 @@ from scarless.report.fit.checks import make_checks
 from scarless.report.fit.data import NamedValue
 from scarless.report.fit.looks import make_given
 from scarless.report.fit.page import FitReport
-from scarless.report.fit.parts import make_columns, make_effects, make_overlooked, make_ranked
+from scarless.report.fit.parts import RowsInFiles, make_columns, make_effects, make_overlooked, make_ranked
 from scarless.report.words import text
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
@@ -122,11 +122,15 @@ def report_on(
     row_names: Any = None,
     n_ranked: int = 50,
     by: Sequence[Any] = (),
+    all_rows: RowsInFiles | None = None,
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
 ) -> FitReport:
-    """Return the report of the subject that `make_subject` returns; warnings of that call are shown too."""
+    """Return the report of the subject that `make_subject` returns; warnings of that call are shown too.
+
+    `all_rows` are the rows of the section "Who is overlooked?", if the subject has only a sample of the rows.
+    """
     n_ranked = check_whole(n_ranked, "n_ranked", at_least=0)
     rng, run_values = check_random_stream(random_state), _check_run(run)
     report_step = (lambda _: None) if progress is None else progress
@@ -141,7 +145,7 @@ def report_on(
         report_step("computing the effects of the columns")
         effects = make_effects(subject, rng)
         report_step("estimating who is overlooked")
-        overlooked = make_overlooked(subject, by)
+        overlooked = make_overlooked(subject, by, all_rows)
         checks = make_checks(exam, report_step)
         answer = make_answer(subject, exam.identifiability, checks)
         columns = make_columns(subject)
