@@ -313,8 +313,8 @@ def _notes_on_sample(counts: FileLabelCounts, observed: ObservedLabels, n_rows: 
         return []
     notes = [
         f"The models were fitted to all {n_rows:,} rows. The report, with its counts and diagnostics, is based on "
-        f"{SAMPLE_ROWS:,} rows, drawn at random with seed {settings.seed}. Only the section 'Who is overlooked?' is about "
-        "all rows."
+        f"{SAMPLE_ROWS:,} rows, drawn at random with seed {settings.seed}. Only the section 'Who is overlooked?' is "
+        "about all rows."
     ]
     if settings.audit:
         notes.append(
