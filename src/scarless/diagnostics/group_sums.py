@@ -83,12 +83,8 @@ class ReadGroups(NamedTuple):
     draws: GroupSums | None  # None if the model has no standard errors
     n_labelled: int  # number of labelled rows
     n_looks: int
+    has_audits: bool  # whether any row was audited
     data: AuditRows | None = None  # values of each row; None for rows in files
-
-    @property
-    def has_audits(self) -> bool:
-        """Whether any row was audited."""
-        return bool(self.totals.audited_rows.any())
 
     @property
     def is_informative(self) -> bool:
@@ -129,18 +125,21 @@ class GroupReader(NamedTuple):
         return self._checked(model, group_totals(*given), draws, 1 if looks is None else looks.n_looks)
 
     def _from_memory(self, data: AuditRows, propensity: Any) -> ReadGroups:
-        model, layout = data.estimator, self.layout
+        model, layout, count = data.estimator, self.layout, self.weight
         _refuse_without_propensity(model, propensity)
-        # The labels of audited rows may be findings of the audits, which the likelihood leaves out.
-        other_labels = labelling_of(model).audit_labels != "keep" and data.audited.any()
-        labels = _labels_of_likelihood(data) if other_labels else self.s
-        draws = draw_group_sums(model, data.X, labels, self.audit, layout.codes, self.weight, self.n_draws, self.rng)
-        f, e = (
-            (0.0, 0.0) if draws is None else (class_probability(model, data.X, coding_of(model)), propensity_of(data))
-        )
+        how, labels = labelling_of(model).audit_labels, self.s
+        if how != "keep" and data.audited.any():
+            # The labels of audited rows are findings of the audits, which the likelihood leaves out. With "undo", these
+            # rows had no label before. With "drop", it is unknown whether they had one, so they are not counted.
+            labels = _labels_of_likelihood(data)
+            count = np.where(data.audited, 0.0, count) if how == "drop" else count
+        draws = draw_group_sums(model, data.X, labels, self.audit, layout.codes, count, self.n_draws, self.rng)
+        f = 0.0 if draws is None else class_probability(model, data.X, coding_of(model))
+        e = 0.0 if draws is None else propensity_of(data)
         q = _posterior(data, self.s, propensity)
-        totals = GroupTotals.of(layout.column_sums, self.weight, q, data.labelled, data.audited, f, e)
-        return self._checked(model, totals, draws, data.labels.shape[1])._replace(data=data)
+        totals = GroupTotals.of(layout.column_sums, count, q, data.labelled, data.audited, f, e)
+        found = self._checked(model, totals, draws, data.labels.shape[1])
+        return found._replace(data=data, has_audits=bool(data.audited.any()))
 
     def _checked(self, model: Any, totals: GroupTotals, draws: GroupSums | None, n_looks: int) -> ReadGroups:
         """Return the sums, or raise if the groups of a column are the labelled and the unlabelled rows."""
@@ -154,7 +153,8 @@ class GroupReader(NamedTuple):
                     "separates labelled from unlabelled rows: no group has both. It is the label, or a column that was "
                     "filled in after the label was known, so it does not show who is overlooked. Leave it out.",
                 )
-        return ReadGroups(model, totals, draws, int(totals.labelled_rows[layout.division == 0].sum()), n_looks)
+        n_labelled = int(totals.labelled_rows[layout.division == 0].sum())
+        return ReadGroups(model, totals, draws, n_labelled, n_looks, bool(totals.audited_rows.any()))
 
 
 def _refuse_without_propensity(model: Any, propensity: Any) -> None:

@@ -128,6 +128,8 @@ def _groups_in_files(X: Any, column: Any, n_bins: int) -> tuple[str, list[str], 
         names = list(table.column_names)
         [place] = check_attributes([column], X, n_columns=len(names), names=names, parameter="by")
         column = names[place]
+        if not getattr(table, "has_names", True):  # a Dask array
+            return column, *_groups_of(open_rows(table).collect(_block_attribute, place), n_bins)
     engine = open_rows(table.select([]), NullableColumn(column))
     numeric, found = engine.total(_block_texts)
     if numeric or found.values.size >= Distinct.most:
@@ -158,6 +160,10 @@ def _block_values(X: Any, rows: Any) -> Any:
     values = np.asarray(rows["y"])
     empty = values.dtype.kind == "O" and bool(_is_gap(values).all())
     return np.full(values.size, np.nan) if empty else values
+
+
+def _block_attribute(X: Any, rows: Any, place: int) -> Any:
+    return np.asarray(X)[:, place]
 
 
 def _is_gap(values: Any) -> Any:
@@ -224,7 +230,7 @@ def _groups_of_numbers(x: Vector, n_bins: int) -> tuple[list[str], Integers]:
         return _neighbours_joined(different, codes)
     edges = _edges(x, n_bins)
     codes = np.searchsorted(edges, x, side="left")
-    if bool((different % 1 == 0).all()):
+    if bool((np.isfinite(different) & (different == np.floor(different))).all()):
         ends, starts = [f"{edge:.0f}" for edge in edges], [f"{edge + 1:.0f}" for edge in edges]
         between = [a if a == b else f"{a} to {b}" for a, b in zip(starts, ends[1:], strict=False)]
         return [f"{ends[0]} or less", *between, f"{starts[-1]} or more"], codes

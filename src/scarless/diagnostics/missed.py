@@ -479,7 +479,15 @@ def _notes(
             f"There are only {read.n_labelled} labelled rows, so the intervals may be too short. Do not rely on these "
             "numbers without audits."
         )
-    few = np.flatnonzero(n_labelled < FEW_LABELS)
+    none = np.flatnonzero((n_labelled == 0) & (read.totals.rows > 0))
+    if none.size:
+        named = [f"{layout.by[j]} = {layout.names[j]}" for j in none]
+        notes.append(
+            f"Groups without any label: {listed(named, _MAX_GROUPS_NAMED)}. All positives of these groups have no "
+            "label, so the share is 100%, however few they are. The models cannot tell a group without positives "
+            "from a group that is never labelled."
+        )
+    few = np.flatnonzero((n_labelled < FEW_LABELS) & (n_labelled > 0))
     if few.size:
         named = [f"{layout.by[j]} = {layout.names[j]} ({n_labelled[j]})" for j in few]
         notes.append(
@@ -493,10 +501,8 @@ def _notes(
     ]
     how = labelling_of(read.model).audit_labels
     if how != "keep" and read.has_audits:
-        notes.append(
-            f"Labels of audited rows do not count as labels, because audit_labels={how!r} says that findings of audits "
-            "were entered as labels. Audited positives therefore count as positives without a label."
-        )
+        done = "Audited rows are left out" if how == "drop" else "Labels of audited rows do not count as labels"
+        notes.append(f"{done}, because audit_labels={how!r} says that findings of audits were entered as labels.")
     unused = _not_in_propensity(estimator, read.model, groupings)
     if unused:
         notes.append(
