@@ -162,6 +162,13 @@ def test_unsupported_methods_of_a_stack_of_looks_are_refused(seen, looked):
         stack().fit(seen.X, np.nan_to_num(seen.S[:, 0])).predict_posterior(seen.X, seen.S[:, 0], audit=seen.audit)
 
 
+def test_columns_of_single_looks_in_attribute_sets_are_refused(seen):
+    X = np.column_stack([seen.X, np.random.default_rng(5).normal(size=(len(seen.X), 2))])
+    model = stack(labelling=Labelling(visit_attributes={"effort": [4, 5]}), attribute_sets=[[0, 4]])
+    with pytest.raises(ValueError, match="attribute_sets has columns that are also visit_attributes or offset"):
+        model.fit(X, seen.S)
+
+
 def test_one_member_of_looks_is_near_the_plain_fit(seen):
     model = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], attribute_sets=[None], cv=5)
     plain = SAREMClassifier(propensity_attributes=[2]).fit(seen.X, seen.S, audit=seen.audit)

@@ -33,7 +33,7 @@ from scarless.checks.rows import check_rows, named_values, row_totals, warn_abou
 from scarless.checks.tables import check_foreign_table, check_table
 from scarless.engines import Engine, attach
 from scarless.engines.base import known_rows
-from scarless.models.base import PUClassifier, as_given, need_labels
+from scarless.models.base import PUClassifier, as_given, check_attribute_sets, need_labels
 from scarless.models.messages import (
     WIDE_INTERVAL,
     choice_remark,
@@ -605,6 +605,22 @@ class PairClassifier(PUClassifier):
             return np.arange(0 if parameter == "propensity_attributes" else self.n_features_in_)
         names = getattr(self, "feature_names_in_", None)
         return check_attributes(attributes, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
+
+    def _attribute_sets(self, X: Any, given: Given, e_columns: Columns) -> dict[str, Columns]:
+        """Return the columns of each set in the parameter `attribute_sets`, without columns of single looks."""
+        taken = np.arange(0) if given.looks is None else given.looks.taken
+
+        def columns_of(chosen: Any) -> Columns:
+            columns = self._columns(X, chosen, "attribute_sets")
+            if chosen is not None and not isinstance(chosen, str) and np.isin(columns, taken).any():
+                raise ValueError(
+                    "attribute_sets has columns that are also visit_attributes or offset of the labelling. Only the "
+                    "propensity of their look can use these columns. Remove them from attribute_sets."
+                )
+            return columns
+
+        sets = check_attribute_sets(self.attribute_sets, e_columns, self.n_features_in_, columns_of)
+        return {name: np.setdiff1d(columns, taken) if taken.size else columns for name, columns in sets.items()}
 
     def _fit_from_starts(
         self, problem: PairProblem, asked: Any, tol: float, *, rng: Any = None, progress: Progress | None = None

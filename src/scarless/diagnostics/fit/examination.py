@@ -123,7 +123,9 @@ class Examination:
         twin = copy(subject.inner)
         twin.feature_names_in_ = np.array(subject.column_labels, dtype=object)  # the report shows names of raw columns
         try:
-            found = replace(identifiability_report(twin), class_prior_interval=subject.prior_interval())
+            found = replace(
+                identifiability_report(twin, level=subject.level), class_prior_interval=subject.prior_interval()
+            )
             return cls(subject, sample, rng, found, "")
         except REFUSALS as error:
             return cls(subject, sample, rng, None, str(error))
@@ -383,7 +385,7 @@ def compare_audits(subject: Subject) -> AuditComparison:
     n_groups = max(1, min(AUDIT_GROUPS, q.size // MIN_ROWS_PER_GROUP))
     for members in np.array_split(np.argsort(q, kind="stable"), n_groups):
         k, n, posterior = int(found[members].sum()), int(members.size), q[members]
-        ends = binomtest(k, n).proportion_ci(method="wilson")
+        ends = binomtest(k, n).proportion_ci(subject.level, method="wilson")
         groups.append((float(posterior.min()), float(posterior.max()), float(n), float(posterior.mean()), k / n,
                        float(ends.low), float(ends.high)))  # fmt: skip
     return AuditComparison(int(rows.size), int(found.sum()), float(q.sum()), surplus, tuple(groups))

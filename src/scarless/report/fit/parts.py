@@ -394,7 +394,8 @@ def make_overlooked(subject: Subject, by: Sequence[Any], rows: RowsInFiles | Non
 
 def _missed(subject: Subject, names: list[Any], rows: RowsInFiles | None) -> tuple[MissedPositives | None, list[str]]:
     """Return the shares, and notes on columns that were left out because their groups cannot be compared."""
-    n_rows, notes = subject.n_rows if rows is None else rows.n_rows, []
+    n_rows = subject.n_rows if rows is None else rows.n_rows
+    notes: list[str] = []
     while names:
         given: dict[str, Any] = {"level": subject.level, "n_draws": FEW_DRAWS if n_rows > MANY_ROWS else DRAWS}
         try:
