@@ -216,7 +216,7 @@ def missed_positives(
     of draws from the uncertainty of the fit, and each draw also draws the class of each unlabelled row. Differences,
     ratios and p-values compare the labelling of groups, so they also include the chance of the labelling.
 
-    If both models are right, 95% intervals of the share without a label covered it in 96 to 99% of simulated groups
+    If both models are right, 95% intervals of the share without a label covered it in 91 to 99% of simulated groups
     (``python -m benchmarks groups``). They do not cover if an attribute that drives the labelling is missing from the
     propensity model: see the page "After the report".
 
@@ -224,7 +224,7 @@ def missed_positives(
     ----------
     estimator : fitted classifier
         Classifier of this package with a propensity, also in a pipeline or a `TableClassifier`. Intervals need the
-        standard errors of two logistic models, or the class-prior grid of a search or stack.
+        standard errors of two logistic models, or the class-prior grid of a search, stack or cross-fit.
     X : array, sparse matrix, data frame or ParquetRows
         Rows of the table. For a `TableClassifier`, the raw table; groups can be formed by its raw columns.
     s : array of shape (n_rows,) or (n_rows, n_looks)
