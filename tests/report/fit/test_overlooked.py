@@ -13,6 +13,7 @@ from scarless.analysis.files import analyse_files
 from scarless.analysis.settings import Settings
 from scarless.cli import main
 from scarless.report import model_report
+from scarless.report.fit.page import told_apart
 from scarless.scale import ParquetRows
 
 
@@ -110,3 +111,11 @@ def test_the_command_line_selects_columns_and_refuses_unknown_ones(clinics, tmp_
     capsys.readouterr()
     assert main([*fit, "--by", "hospital", "--out", "other"]) != 0
     assert "hospital" in capsys.readouterr().err
+
+
+def test_long_names_of_groups_are_told_apart_in_pictures():
+    long = "a hospital with a name that is much too long for the margin"
+    assert len(set(told_apart([f"{long}, ward {k} of many wards of this hospital" for k in range(40)]))) == 40
+    other = [f"{long} {k}" for k in ("north of the river and of the road x", "north of the river and of the road y")]
+    assert told_apart([*other, "city"])[0].startswith("1. a hospital")  # The names share no beginning.
+    assert told_apart(["city"]) == ["city"]
