@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from scarless.diagnostics.grouping import MIN_ROWS, group_rows
+from scarless.scale import ParquetRows
 
 
 def sizes(found):
@@ -103,6 +104,64 @@ def test_one_group_gets_a_warning():
         one(pd.DataFrame({"a": ["x"] * 9}), "a")
     with pytest.warns(UserWarning, match="'a' has only one group, other: all groups have fewer than 5 rows"):
         one(pd.DataFrame({"a": list("uvwxyz")}), "a")
+
+
+def test_columns_with_missing_values_are_numbers_and_dates_whatever_their_type():
+    numbers = pd.Series(pd.array([*range(100), None, None, None, None, None], dtype="Int64"), name="n")
+    table = pd.DataFrame({"x": np.arange(105.0)})
+    for values in (numbers, numbers.astype(object).where(numbers.notna(), None), numbers.astype("Float64")):
+        assert one(table, values).names == ("25 or less", "26 to 50", "51 to 75", "76 or more", "missing")
+    days = pd.Series(pd.date_range("2024-01-01", periods=105, tz="UTC"))
+    for values in (days, days.dt.date, days.dt.tz_localize(None)):
+        assert one(table, values).names[0] == "2024-01-27 or earlier"
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "object", "string", "category"])
+def test_values_of_every_type_have_a_group_for_missing_values(dtype):
+    values = pd.Series([True, False] * 12).astype(str if dtype in ("string", "category") else bool).astype(dtype)
+    found = one(pd.DataFrame({"x": np.arange(24.0)}), values.where(np.arange(24) < 16))
+    assert sizes(found) == {"False": 8, "True": 8, "missing": 8}
+
+
+def test_infinite_numbers_are_in_the_last_bin():
+    x = np.where(np.arange(100) < 90, np.arange(100.0), np.inf)
+    found = one(x[:, None], 0)
+    assert (found.codes[90:] == len(found.names) - 1).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (np.full(9, np.nan), "missing"),
+        (np.array([None] * 9), "missing"),
+        (pd.Series([pd.NaT] * 9), "missing"),
+        (pd.Series([pd.Timestamp("2024-05-01")] * 9), "2024-05-01"),
+        (np.full(9, 3.0), "3"),
+    ],
+    ids=["NaN", "None", "no dates", "equal dates", "equal numbers"],
+)
+def test_one_value_in_all_rows_is_one_group_with_a_warning(values, name):
+    with pytest.warns(UserWarning, match=f"'group' has only one group, {name}: every row is in the same group"):
+        assert sizes(one(pd.DataFrame({"x": np.arange(9.0)}), np.asarray(values))) == {name: 9}
+
+
+def test_a_series_in_another_order_gets_a_warning():
+    by = pd.Series(["u", "v"] * 6, index=range(12)[::-1], name="kind")
+    with pytest.warns(UserWarning, match="by is matched to the rows by position"):
+        one(TABLE, by)
+
+
+def test_text_columns_of_files_with_very_many_values_give_the_groups_of_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    names = np.where(rng.random(6000) < 0.5, "usual", [f"rare {k}" for k in range(6000)])
+    table = pd.DataFrame({"x": rng.normal(size=6000), "place": names, "none": np.nan, "empty": [None] * 6000})
+    table.loc[table.index % 7 == 0, "place"] = None
+    table.to_parquet(tmp_path / "a.parquet", row_group_size=1000, index=False)
+    rows = ParquetRows(tmp_path)
+    assert sizes(one(rows, "place")) == sizes(one(table, "place"))
+    for column in ("none", "empty"):
+        with pytest.warns(UserWarning, match="only one group, missing"):
+            assert sizes(one(rows, column)) == {"missing": 6000}
 
 
 TABLE = pd.DataFrame({"a": np.arange(12.0), "b": ["u", "v"] * 6})

@@ -3,8 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
+from scipy import sparse
 from scipy.special import expit
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.helpers import fit_quietly
@@ -90,6 +93,32 @@ def test_searches_and_stacks_have_intervals(data, kind):
     truth = np.array([1 - s[X[:, 2] == g].sum() / y[X[:, 2] == g].sum() for g in range(3)])
     assert (found.missed_share.low <= truth).all()
     assert (truth <= found.missed_share.high).all()
+
+
+def bayes(**options):
+    return SAREMClassifier(GaussianNB(), propensity_attributes=[2], cv=2, random_state=0, **options)
+
+
+def small_stack(**options):
+    members = [("logistic", None), ("bayes", GaussianNB())]
+    given = {"propensity_attributes": [2], "attribute_sets": [None], "cv": 2, "random_state": 0}
+    return SARStackingClassifier(members, **given, **options)
+
+
+@pytest.mark.parametrize("make", [bayes, small_stack], ids=["cross-fit", "stack"])
+def test_cross_fits_and_stacks_have_intervals_with_looks_and_with_audits(data, make):
+    X, y, s = data
+    two = y[:, None] * (np.random.default_rng(1).random((y.size, 2)) < expit(X[:, [2]] - 1))
+    here, audit = X[:, 2] == 1, np.where(X[:, 2] == 1, y, np.where(np.arange(y.size) % 10 == 0, y, -1.0))
+    for labels, given in ((two, {}), (s, {"audit": audit})):
+        found = missed_positives(fit_quietly(make(), X, labels, **given), X, labels, by=2, **given)
+        labelled = labels.any(axis=1) if labels.ndim == 2 else labels == 1
+        truth = np.array([1 - labelled[X[:, 2] == g].sum() / y[X[:, 2] == g].sum() for g in range(3)])
+        assert (found.missed_share.low - 1e-12 <= truth).all()
+        assert (truth <= found.missed_share.high + 1e-12).all()
+        assert np.isfinite(found.p_adjusted).all()
+        if given:  # All rows of group 1 are audited.
+            assert found.positives.at(1) == pytest.approx((y[here].sum(),) * 3)
 
 
 def test_intervals_of_correct_models_cover_the_share_in_the_table():
@@ -206,6 +235,121 @@ def test_files_give_the_results_of_memory(data, tmp_path):
     np.testing.assert_allclose(found.positives.value, expected.positives.value, rtol=1e-6)
 
 
+@pytest.mark.parametrize("how", ["one label", "looks and audits"])
+def test_raw_tables_in_files_give_the_results_of_memory(data, tmp_path, how):
+    X, y, s = data
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(X, columns=["x", "z", "visits"]).assign(
+        s=s,
+        again=np.where(rng.random(s.size) < 0.9, y * (rng.random(s.size) < 0.5), np.nan),
+        audit=np.where(rng.random(s.size) < 0.1, y, np.nan),
+        weight=rng.integers(1, 4, size=s.size),
+        region=rng.choice(["west", "east", None], size=s.size),
+        day=pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(300, size=s.size), unit="D"),
+    )
+    for k, rows in enumerate(np.array_split(np.arange(s.size), 3)):
+        table.iloc[rows].to_parquet(tmp_path / f"{k}.parquet", index=False, row_group_size=300)
+    columns, given, named, labels = ["x", "z", "visits", "region"], {}, {}, "s"
+    if how == "looks and audits":
+        labels, named = ["s", "again"], {"audit": "audit", "sample_weight": "weight"}
+        given = {name: table[column] for name, column in named.items()}
+    rows = ParquetRows(tmp_path, columns=columns)
+    model = fit_quietly(TableClassifier(SAREMClassifier(propensity_attributes=["visits"])), rows, labels, **named)
+    by = ["region", "visits", "day", ("region", "visits"), "x"]
+    own = [table[each] if isinstance(each, str) else tuple(table[name] for name in each) for each in by]
+    expected = missed_positives(model, table[columns], table[labels], own, n_draws=30, **given)
+    found = missed_positives(model, rows, labels, by, n_draws=30, **named)
+    assert (found.by, found.groups, found.notes) == (expected.by, expected.groups, expected.notes)
+    np.testing.assert_array_equal(found.n_labelled, expected.n_labelled)
+    np.testing.assert_allclose(found.p_value, expected.p_value, rtol=1e-4)
+    for name in ("positives", "missed_share", "difference", "ratio"):
+        for one, other in zip(getattr(found, name), getattr(expected, name), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="'hospital'"):
+        missed_positives(model, rows, labels, by="hospital", **named)
+
+
+def test_files_with_numbered_columns_and_with_scores(data, model, tmp_path):
+    X, _, s = data
+    pd.DataFrame(X, columns=["x", "z", "visits"]).assign(s=s).to_parquet(tmp_path / "a.parquet", index=False)
+    named = fit_quietly(SAREMClassifier(propensity_attributes=["visits"]), ParquetRows(tmp_path), "s")
+    rows = ParquetRows(tmp_path, columns=["x", "z", "visits"])
+    found, expected = (missed_positives(named, rows, "s", by=by, scores=True) for by in (2, "visits"))
+    np.testing.assert_allclose(found.missed_share.low, expected.missed_share.low)
+    np.testing.assert_allclose(found.scores["recall"].value, expected.scores["recall"].value)
+    np.testing.assert_allclose(found.positives.value, missed_positives(model, X, s, by=2).positives.value, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [sparse.csr_array, sparse.csc_matrix, lambda X: X.astype(np.float32), np.asfortranarray],
+    ids=["csr", "csc", "float32", "fortran"],
+)
+def test_every_kind_of_array_gives_the_same_shares(data, model, convert):
+    X, _, s = data
+    found, expected = missed_positives(model, convert(X), s, by=2), missed_positives(model, X, s, by=2)
+    assert found.groups == expected.groups
+    for one, other in zip(found.missed_share, expected.missed_share, strict=True):
+        np.testing.assert_allclose(one, other, atol=0.01)
+
+
+def test_a_memory_map_gives_the_same_shares(data, model, tmp_path):
+    X, _, s = data
+    mapped = np.memmap(tmp_path / "X.bin", dtype=np.float64, mode="w+", shape=X.shape)
+    mapped[:] = X
+    found = missed_positives(model, mapped, s, by=2)
+    np.testing.assert_array_equal(found.missed_share.low, missed_positives(model, X, s, by=2).missed_share.low)
+
+
+@pytest.mark.parametrize("code", [lambda s: s, lambda s: np.where(s == 1, "yes", "no")], ids=["numbers", "words"])
+def test_groups_that_are_the_labels_are_refused(data, model, code):
+    X, _, s = data
+    with pytest.raises(ValueError, match="by: 'group' separates labelled from unlabelled rows: no group has both"):
+        missed_positives(model, X, s, by=code(s))
+    dated = pd.Series(np.where(s == 1, X[:, 0], np.nan), name="date of label")
+    with pytest.raises(ValueError, match="by: 'date of label' separates labelled from unlabelled rows"):
+        missed_positives(model, X, s, by=[2, dated])
+
+
+def test_a_group_whose_rows_are_all_labelled_misses_nothing(data, model):
+    X, _, s = data
+    found = missed_positives(model, X, s, by=np.where((s == 1) & (X[:, 0] > 1), "all labelled", "others"))
+    assert found.missed_share.at(0) == (0.0, 0.0, 0.0)
+    assert found.positives.at(0) == pytest.approx((found.n_rows[0],) * 3)
+    assert found.missed_share.value[1] > 0
+
+
+def test_findings_of_audits_that_were_entered_as_labels_are_no_labels(data):
+    X, y, s = data
+    audited = np.random.default_rng(5).random(s.size) < 0.2
+    audit = np.where(audited, y, np.nan)
+    entered = np.where(audited & (y == 1), 1, s)
+    found, models = {}, {}
+    for how in ("drop", "undo"):
+        model = SAREMClassifier(propensity_attributes=[2], labelling=Labelling(audit_labels=how))
+        models[how] = fit_quietly(model, X, entered, audit=audit)
+        found[how] = missed_positives(models[how], X, entered, by=2, audit=audit)
+    drop, undo = found["drop"], found["undo"]
+    assert undo.n_rows.tolist() == [np.sum(X[:, 2] == g) for g in range(3)]
+    assert undo.n_labelled.tolist() == [np.sum((X[:, 2] == g) & ~audited & (s == 1)) for g in range(3)]
+    assert any("Audited rows are left out, because audit_labels='drop'" in note for note in drop.notes)
+    assert any("Labels of audited rows do not count as labels" in note for note in undo.notes)
+    without = missed_positives(models["drop"], X[~audited], s[~audited], by=2)  # a table of the other rows only
+    assert drop.n_rows.tolist() == without.n_rows.tolist()
+    for name in ("positives", "missed_share", "difference"):
+        for one, other in zip(getattr(drop, name), getattr(without, name), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_rows_without_a_look_have_no_scores(data):
+    X, y, _ = data
+    S = y[:, None] * (np.random.default_rng(3).random((y.size, 2)) < 0.5) * 1.0
+    S[:7] = np.nan
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, S)
+    with pytest.raises(ValueError, match="scores: 7 rows had no look, so they could not get a label"):
+        missed_positives(model, X, S, by=2, scores=True)
+
+
 def test_scores_of_the_classifier_are_propensity_weighted(data, model):
     X, y, s = data
     found = missed_positives(model, X, s, by=2, scores=True)
@@ -303,6 +447,8 @@ def test_a_group_without_positives_or_labels_is_shown(data):
     found = missed_positives(model, X, s, by=2)
     assert found.n_labelled[0] == 0
     assert found.missed_share.value[0] == pytest.approx(1.0)
+    assert found.notes[0].startswith("Groups without any label: x2 = 0. All positives of these groups have no label")
+    assert "x2 is 0" not in found.finding("x2")  # The finding compares groups with enough labels.
     assert np.isfinite(found.to_frame()["p_adjusted"]).all()
 
 
@@ -316,6 +462,28 @@ def test_plots_sort_groups_and_draw_a_line_for_all_rows(data, model):
     assert both.ax_.get_yticklabels()[0].get_text() == "x2: 0"
     with pytest.raises(TypeError, match="result must be a MissedPositives, as returned by missed_positives; got dict"):
         MissedPositivesDisplay({})
+
+
+@pytest.mark.parametrize("n_groups", [2, 40], ids=["two", "forty"])
+@pytest.mark.parametrize("length", [1, 90], ids=["short", "long"])
+def test_names_of_any_length_fit_into_the_figure(data, model, n_groups, length):
+    X, _, s = data
+    names = np.array(
+        [f"{'Hospital of the Holy Ghost, ward and street, ' * 3}"[:length] + f" {k}" for k in range(n_groups)]
+    )
+    by = pd.Series(names[np.arange(s.size) % n_groups], name="the department in which the patient was seen first")
+    for reference in ("", names[0]):
+        display = MissedPositivesDisplay(missed_positives(model, X, s, by, reference=reference)).plot()
+        display.figure_.draw_without_rendering()
+        whole = display.figure_.bbox
+        drawn = [display.ax_.get_legend(), display.ax_.title, *display.ax_.get_yticklabels()]
+        for box in (each.get_window_extent() for each in drawn):
+            assert whole.x0 <= box.x0 < box.x1 <= whole.x1
+            assert whole.y0 <= box.y0 < box.y1 <= whole.y1
+        labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+        assert len(set(labels)) == len(labels)
+        assert display.ax_.get_position().width > 0.35
+        pyplot.close(display.figure_)
 
 
 def test_wrong_arguments_are_refused(data, model):

@@ -273,6 +273,16 @@ def test_a_fitted_mechanism_means_the_same_columns_in_every_table(attributes, fi
     np.testing.assert_array_equal(e, LogisticSAR(list(fixed), [1.0, 2.0]).propensity(other))
 
 
+def test_a_fitted_mechanism_keeps_ranges_that_were_given():
+    X = np.array([[0.0, 2.0], [1.0, 4.0]])
+    given = GeometricMeanSAR([0, 1], ranges=[(0, 2), (0, 8)])
+    assert given.fitted(X).ranges == ((0.0, 2.0), (0.0, 8.0))
+    np.testing.assert_array_equal(given.fitted(X).propensity(X), given.propensity(X))
+    assert GeometricMeanSAR([0, 1]).fitted(X).ranges == ((0.0, 1.0), (2.0, 4.0))
+    with pytest.raises(ValueError, match="ranges"):
+        GeometricMeanSAR(slice(None), ranges=[(0, 2)]).fitted(X)
+
+
 def test_a_fitted_mechanism_without_names_has_positions():
     assert LogisticSAR(slice(1, None, 2), [1.0, 2.0]).fitted(HOMES.to_numpy()).attributes == (1, 3)
     assert StepSAR([True, False, False, False], [0.5], [0.2, 0.6]).fitted(HOMES.to_numpy()).attribute == 0

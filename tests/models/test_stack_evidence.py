@@ -1,5 +1,8 @@
 """Stacks with looks, audits, false-positive rates, visit attributes, offsets, bounds and known values."""
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -115,6 +118,33 @@ def test_groups_widen_intervals_of_looks(seen, looked):
     assert wide > 0.8 * plain  # copies of rows add no information
 
 
+def test_posteriors_of_a_stack_of_looks_are_drawn(seen, looked):
+    drawn, q = looked.draw_posteriors(seen.X, seen.S, n_draws=100), looked.predict_posterior(seen.X, seen.S)
+    assert drawn.shape == (100, len(q))
+    assert (drawn[:, q == 1] == 1).all()  # labelled rows are positive
+    assert np.abs(drawn.mean(axis=0) - q).mean() < 0.02
+    assert (drawn[:, q < 1].std(axis=0) > 0).all()
+    without = copy(looked)  # as in files of earlier versions
+    without._pair = replace(looked.fitted_pair_, shares=None)
+    with pytest.raises(ValueError, match="draw_posteriors is not available for this SARStackingClassifier"):
+        without.draw_posteriors(seen.X, seen.S)
+
+
+def test_draws_have_the_given_class_priors(looked):
+    inference, priors = looked.fitted_pair_.shares, np.linspace(0.3, 0.5, 7)
+    drawn = inference.draws_at(priors, np.random.default_rng(0))
+    changed = (drawn - inference.parameters) @ inference.class_prior.gradient
+    np.testing.assert_allclose(changed, priors - inference.class_prior.value, atol=1e-12)
+
+
+def test_groups_widen_the_standard_errors_of_looks(looked):
+    inference = replace(looked.fitted_pair_.shares, added=0.0 * looked.fitted_pair_.shares.added)
+    wide = inference.widened(4.0, 1000)
+    for name in ("class_prior", "label_frequency"):
+        one, other = (each.error_of(getattr(each, name)) for each in (inference, wide))
+        assert other == pytest.approx(2.0 * one)
+
+
 def test_a_stack_of_looks_is_saved_and_loaded(seen, looked, tmp_path):
     scarless.save(looked, tmp_path / "a.skops")
     again = scarless.load(tmp_path / "a.skops")
@@ -124,13 +154,19 @@ def test_a_stack_of_looks_is_saved_and_loaded(seen, looked, tmp_path):
 
 def test_unsupported_methods_of_a_stack_of_looks_are_refused(seen, looked):
     told = r"is not available for this SARStackingClassifier\. With several looks, .* are both logistic"
-    for call in (looked.predict_posterior_interval, looked.draw_posteriors):
-        with pytest.raises(ValueError, match=told):
-            call(seen.X, seen.S)
+    with pytest.raises(ValueError, match=told):
+        looked.predict_posterior_interval(seen.X, seen.S)
     with pytest.raises(ValueError, match="out_of_fold_logits is only for fits to one label for each row"):
         looked.out_of_fold_logits(seen.X, seen.S)
     with pytest.raises(ValueError, match="audit: this model was fitted without audits"):
         stack().fit(seen.X, np.nan_to_num(seen.S[:, 0])).predict_posterior(seen.X, seen.S[:, 0], audit=seen.audit)
+
+
+def test_columns_of_single_looks_in_attribute_sets_are_refused(seen):
+    X = np.column_stack([seen.X, np.random.default_rng(5).normal(size=(len(seen.X), 2))])
+    model = stack(labelling=Labelling(visit_attributes={"effort": [4, 5]}), attribute_sets=[[0, 4]])
+    with pytest.raises(ValueError, match="attribute_sets has columns that are also visit_attributes or offset"):
+        model.fit(X, seen.S)
 
 
 def test_one_member_of_looks_is_near_the_plain_fit(seen):

@@ -248,7 +248,7 @@ class Analysis:
         return report_on(
             lambda: self.subject,
             row_names=self._column("id"),
-            by=[name if name in self.model.feature_names_in_ else self.table[name] for name in self.settings.by],
+            **self._groups(),
             changes=self.changes,
             random_state=self.settings.seed,
             run={
@@ -260,6 +260,11 @@ class Analysis:
             },
             progress=progress,
         )
+
+    def _groups(self) -> dict[str, Any]:
+        """Return what defines the groups of the section "Who is overlooked?", and its rows."""
+        known = self.model.feature_names_in_
+        return {"by": [name if name in known else self.table[name] for name in self.settings.by]}
 
     def save(
         self, folder: str | Path, *, force: bool = False, ranked: str = "ranked.csv", progress: ReportStep | None = None

@@ -181,6 +181,19 @@ class FileAnalysis(Analysis):
             f"{self.n_rows:,} rows of the fit"
         }
 
+    def _groups(self) -> dict[str, Any]:
+        from scarless.report.fit.parts import RowsInFiles  # noqa: PLC0415 (as in `report`)
+
+        settings = self.settings
+        rows = RowsInFiles(
+            self.rows.select([str(name) for name in self.model.feature_names_in_]),
+            list(settings.looks) or settings.label,
+            settings.audit or None,
+            settings.sample_weight or None,
+            self.n_rows,
+        )
+        return {"by": list(settings.by), "all_rows": rows}
+
     def _ranked_into(self, folder: Path, ranked: str) -> None:
         """Do nothing: there may be too many rows for one file, and `score` writes predictions."""
 
@@ -300,7 +313,8 @@ def _notes_on_sample(counts: FileLabelCounts, observed: ObservedLabels, n_rows: 
         return []
     notes = [
         f"The models were fitted to all {n_rows:,} rows. The report, with its counts and diagnostics, is based on "
-        f"{SAMPLE_ROWS:,} rows, drawn at random with seed {settings.seed}."
+        f"{SAMPLE_ROWS:,} rows, drawn at random with seed {settings.seed}. Only the section 'Who is overlooked?' is "
+        "about all rows."
     ]
     if settings.audit:
         notes.append(

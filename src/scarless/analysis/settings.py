@@ -283,6 +283,13 @@ class Settings:
                 f"Column {self.groups!r} (--groups) is also the {role} column. With --groups, name the column that "
                 "contains the group of each row, for example the patient."
             )
+        for name in self.by:
+            if name in (*self.labels, self.audit, self.id):
+                role = "label" if name in self.labels else "audit" if name == self.audit else "id"
+                raise ValueError(
+                    f"Column {name!r} (--by) is also the {role} column, so its groups do not show who is overlooked. "
+                    "Remove it from --by."
+                )
         for key in _SEEN_BY_MODELS:
             for name in self._columns(key):
                 self._refuse_second_role(name, key)

@@ -149,11 +149,18 @@ def named_values(X: Any, values: Any, *, labels: bool = False, gaps: bool = Fals
         return in_numpy(values)
     if not isinstance(values, str) or not has_own_engine(X):
         return values
-    table = known_rows(X)
-    if not hasattr(table, "select"):
+    bare = without_attributes(known_rows(X))
+    if bare is None:
         return values
-    bare, values = table.select([]), NullableColumn(values) if gaps else values
+    values = NullableColumn(values) if gaps else values
     return (open_rows(bare, values) if labels else open_rows(bare, None, values)).collect(_block_column, labels)
+
+
+def without_attributes(table: Any) -> Any:
+    """Return the same rows in files without attributes, to read single columns; None if columns cannot be selected."""
+    # Prepared rows have no `select`, because their attributes are not columns of the files. Their raw rows have it.
+    raw = getattr(table, "rows", table)
+    return raw.select([]) if hasattr(raw, "select") else None
 
 
 def count_rows(X: Any) -> int:
@@ -161,7 +168,8 @@ def count_rows(X: Any) -> int:
     if not has_own_engine(X):
         return int(X.shape[0]) if hasattr(X, "shape") else len(X)
     table = known_rows(X)
-    return open_rows(table.select([]) if hasattr(table, "select") else table).n_rows
+    bare = without_attributes(table)
+    return open_rows(table if bare is None else bare).n_rows
 
 
 def _block_column(X: Any, rows: Rows, labels: bool) -> Any:

@@ -216,7 +216,10 @@ def _stays_in_files(options: argparse.Namespace) -> bool:
 
 def _rows(options: argparse.Namespace) -> Any:
     from scarless.scale import ParquetRows  # noqa: PLC0415 (an optional package)
+    from scarless.scale.executors import start_ray  # noqa: PLC0415 (an optional package)
 
+    if options.scheduler == "ray":
+        start_ray()
     return ParquetRows(options.file, scheduler=options.scheduler)
 
 

@@ -35,8 +35,8 @@ def as_text(name: Any) -> str:
     return str(name).replace("$", r"\$")
 
 
-def legend_below(ax: Any) -> Any:
-    """Put the legend below the Axes, in two columns if the figure is wide enough.
+def legend_below(ax: Any, n_columns: int = 2) -> Any:
+    """Put the legend below the Axes, in `n_columns` columns if the figure is wide enough.
 
     A figure that `axes_for` creates has a layout engine, which makes room for the legend. Without a layout engine, the
     legend may extend below the figure. The Axes are then made shorter by that height.
@@ -44,7 +44,7 @@ def legend_below(ax: Any) -> Any:
     shift = need("matplotlib.transforms", "The legend", extra="plot").ScaledTranslation
     figure, size = ax.figure, ax.xaxis.label.get_size()
     below = ax.transAxes + shift(0.0, -_LABEL_HEIGHT * size / 72.0, figure.dpi_scale_trans)
-    for columns in (2, 1):
+    for columns in range(n_columns, 0, -1):
         legend = ax.legend(
             fontsize="small",
             loc="upper center",

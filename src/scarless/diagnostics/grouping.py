@@ -1,15 +1,20 @@
 """Groups of rows: the categories of a column, bins of a number, pairs of columns, or groups that the user passes."""
 
 from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scarless.checks.attributes import check_attributes, names_of
+from scarless.checks.labels import same_value
 from scarless.checks.options import check_whole, shown
-from scarless.checks.rows import count_rows, named_values, warn_about_row_order
-from scarless.checks.tables import in_files
+from scarless.checks.rows import count_rows, warn_about_row_order
+from scarless.engines import has_own_engine, open_rows
+from scarless.engines.base import NullableColumn, known_rows, on_device
+from scarless.engines.blocks import Distinct
 from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.notices import listed, warn_user
 
@@ -19,12 +24,20 @@ MAX_GROUPS = 200  # a table with more groups is not readable, and its column is 
 MISSING, OTHER = "missing", "other"
 
 
+class UnusableGroups(ValueError):
+    """Error: the groups of a column cannot be compared; `by` is the column."""
+
+    def __init__(self, by: str, message: str) -> None:
+        super().__init__(f"by: {by!r} {message}")
+        self.by = by
+
+
 class Grouping(NamedTuple):
     """A division of all rows into groups."""
 
     by: str  # name of the column, or of the pair of columns
     names: tuple[str, ...]  # names of the groups
-    codes: Integers  # group of each row
+    codes: Integers  # group of each row; at most four bytes each, because tables in files may have very many rows
     pooled: int = 0  # number of small groups that were pooled
 
     @property
@@ -73,14 +86,17 @@ def _grouping(X: Any, by: Any, n_rows: int, n_bins: int) -> Grouping:
             raise ValueError(f"by: a tuple must name two columns, whose groups are combined; got {len(by)} entries.")
         first, second = (_grouping(X, each, n_rows, n_bins) for each in by)
         return _pooled(f"{first.by} and {second.by}", *_crossed(first, second))
-    name, values = _values(X, by, n_rows)
+    if isinstance(by, str | int | np.integer) and not isinstance(by, bool):
+        if has_columns_in_files(X):
+            return _pooled(*_groups_in_files(X, by, n_bins))
+        name, values = _column(X, by)
+    else:
+        name, values = _own_values(X, by, n_rows)
     return _pooled(name, *_groups_of(values, n_bins))
 
 
-def _values(X: Any, by: Any, n_rows: int) -> tuple[str, Any]:
-    """Return the name and the values of one entry of `by`."""
-    if isinstance(by, str | int | np.integer) and not isinstance(by, bool):
-        return _column(X, by)
+def _own_values(X: Any, by: Any, n_rows: int) -> tuple[str, Any]:
+    """Return the name and the values of groups that the user passes."""
     if not hasattr(by, "__len__") or isinstance(by, dict):
         raise TypeError(
             "by must be a column of X, a pair of columns as a tuple, an array with the group of each row, or a list of "
@@ -97,9 +113,87 @@ def _values(X: Any, by: Any, n_rows: int) -> tuple[str, Any]:
     return ("group" if name is None else str(name)), values
 
 
+def has_columns_in_files(X: Any) -> bool:
+    """Return whether `X` is a table in files or on a cluster whose columns can be read one by one."""
+    return has_own_engine(X) and not on_device(X) and hasattr(known_rows(X), "select")
+
+
+def _groups_in_files(X: Any, column: Any, n_bins: int) -> tuple[str, list[str], Integers]:
+    """Return the name of a column, the names of its groups, and the group of each row.
+
+    Text is converted to group numbers by the workers, so that the texts of all rows are never in memory at once.
+    """
+    table = known_rows(X)
+    if not isinstance(column, str):
+        names = list(table.column_names)
+        [place] = check_attributes([column], X, n_columns=len(names), names=names, parameter="by")
+        column = names[place]
+        if not getattr(table, "has_names", True):  # a Dask array
+            return column, *_groups_of(open_rows(table).collect(_block_attribute, place), n_bins)
+    engine = open_rows(table.select([]), NullableColumn(column))
+    numeric, found = engine.total(_block_texts)
+    if numeric or found.values.size >= Distinct.most:
+        return column, *_groups_of(engine.collect(_block_values), n_bins)  # bins need the quantiles of all rows
+    names, codes = found.values.tolist(), engine.collect(_block_places, found.values)
+    return column, [*names, MISSING] if (codes == len(names)).any() else names, codes
+
+
+def _block_texts(X: Any, rows: Any) -> tuple[float, Distinct]:
+    """Return how many numbers or dates a block has, and the distinct texts of a block without them."""
+    values = _block_values(X, rows)
+    present = _plain(values[~_is_gap(values)])
+    if present.dtype.kind in "fiuM":
+        return float(present.size), Distinct(np.empty(0, dtype=str))
+    return 0.0, Distinct(np.unique(_texts(present))[: Distinct.most])
+
+
+def _block_places(X: Any, rows: Any, names: Any) -> Integers:
+    """Return the place of each text among `names`; missing values get the number of names."""
+    values = _block_values(X, rows)
+    missing, codes = _is_gap(values), np.full(values.size, names.size, dtype=np.int32)
+    codes[~missing] = np.searchsorted(names, _texts(values[~missing]))
+    return codes
+
+
+def _block_values(X: Any, rows: Any) -> Any:
+    """Return the values of a column; a block with only missing values has NaN, whatever its type."""
+    values = np.asarray(rows["y"])
+    empty = values.dtype.kind == "O" and bool(_is_gap(values).all())
+    return np.full(values.size, np.nan) if empty else values
+
+
+def _block_attribute(X: Any, rows: Any, place: int) -> Any:
+    return np.asarray(X)[:, place]
+
+
+def _is_gap(values: Any) -> Any:
+    """Return which values are missing."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.size, dtype=bool)
+    return np.array([each is None or not same_value(each, each) for each in values.tolist()], dtype=bool)
+
+
+def _plain(values: Any) -> Any:
+    """Return objects as numbers or dates if all of them are: columns with missing values are often objects."""
+    if values.dtype.kind != "O":
+        return values
+    kinds = {type(each) for each in values.tolist()}
+    if all(issubclass(kind, int | float | Decimal | np.number) and kind is not bool for kind in kinds):
+        return values.astype(np.float64)
+    if kinds and all(issubclass(kind, date) for kind in kinds):
+        return np.array([np.datetime64(each.strftime("%Y-%m-%d")) for each in values.tolist()], dtype="datetime64[D]")
+    return values
+
+
+def _texts(values: Any) -> Any:
+    return np.array([str(each) for each in values.tolist()], dtype=str) if values.dtype.kind != "U" else values
+
+
 def _column(X: Any, column: Any) -> tuple[str, Any]:
-    if in_files(X) and isinstance(column, str):
-        return column, named_values(X, column, labels=True, gaps=True)
     names = names_of(X)
     [place] = check_attributes([column], X, n_columns=X.shape[1], names=names, parameter="by")
     if hasattr(X, "iloc"):
@@ -113,21 +207,19 @@ def _column(X: Any, column: Any) -> tuple[str, Any]:
 
 def _groups_of(values: Any, n_bins: int) -> tuple[list[str], Integers]:
     """Return the names of the groups of one column, and the group of each row; missing values are the last group."""
-    if values.dtype.kind in "fiu":
-        numbers = values.astype(np.float64)
-        missing = np.isnan(numbers)
-        names, codes = _groups_of_numbers(numbers[~missing], n_bins)
-    elif values.dtype.kind == "M":
-        missing = np.isnat(values)
-        names, codes = _groups_of_dates(values[~missing].astype("datetime64[D]"), n_bins)
+    missing = _is_gap(values)
+    present = _plain(values[~missing])
+    if not present.size:
+        names: list[str] = []
+        codes: Integers = np.empty(0, dtype=np.intp)
+    elif present.dtype.kind in "fiu":
+        names, codes = _groups_of_numbers(present.astype(np.float64), n_bins)
+    elif present.dtype.kind == "M":
+        names, codes = _groups_of_dates(present.astype("datetime64[D]"), n_bins)
     else:
-        missing = np.array([each is None or each != each for each in values.tolist()], dtype=bool)  # noqa: PLR0124
-        words = np.array([str(each) for each in values[~missing].tolist()], dtype=object)
-        names, codes = [], np.empty(0, dtype=np.intp)
-        if words.size:
-            kinds, codes = np.unique(words, return_inverse=True)
-            names = kinds.tolist()
-    every = np.full(missing.size, len(names), dtype=np.intp)
+        kinds, codes = np.unique(_texts(present), return_inverse=True)
+        names = kinds.tolist()
+    every = np.full(missing.size, len(names), dtype=np.int32)
     every[~missing] = codes
     return [*names, MISSING] if missing.any() else names, every
 
@@ -138,7 +230,7 @@ def _groups_of_numbers(x: Vector, n_bins: int) -> tuple[list[str], Integers]:
         return _neighbours_joined(different, codes)
     edges = _edges(x, n_bins)
     codes = np.searchsorted(edges, x, side="left")
-    if bool((different % 1 == 0).all()):
+    if bool((np.isfinite(different) & (different == np.floor(different))).all()):
         ends, starts = [f"{edge:.0f}" for edge in edges], [f"{edge + 1:.0f}" for edge in edges]
         between = [a if a == b else f"{a} to {b}" for a, b in zip(starts, ends[1:], strict=False)]
         return [f"{ends[0]} or less", *between, f"{starts[-1]} or more"], codes
@@ -222,9 +314,10 @@ def _pooled(by: str, names: Sequence[str], codes: Integers) -> Grouping:
 
 def _checked(found: Grouping) -> Grouping:
     if len(found.names) > MAX_GROUPS:
-        raise ValueError(
-            f"by: {found.by!r} has {len(found.names):,} groups of at least {MIN_ROWS} rows; at most {MAX_GROUPS} are "
-            "allowed. Pass an array with fewer groups, for example regions instead of places."
+        raise UnusableGroups(
+            found.by,
+            f"has {len(found.names):,} groups of at least {MIN_ROWS} rows; at most {MAX_GROUPS} are allowed. Pass an "
+            "array with fewer groups, for example regions instead of places.",
         )
     if len(found.names) < 2:
         why = f"all groups have fewer than {MIN_ROWS} rows" if found.pooled else "every row is in the same group"

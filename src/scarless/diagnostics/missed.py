@@ -8,29 +8,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from scarless.checks.looks import looks_of
 from scarless.checks.options import (
     check_counts,
     check_flag,
     check_random_stream,
     check_share,
     check_whole,
-    shown,
 )
 from scarless.checks.rows import named_values
-from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
-from scarless.diagnostics.grouping import Grouping, group_rows
+from scarless.diagnostics.audits._reading import AuditRows
+from scarless.diagnostics.group_sums import GroupLayout, GroupReader, ReadGroups, propensity_of
+from scarless.diagnostics.grouping import Grouping, group_rows, has_columns_in_files
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.scar.attribute_tests import aligned
+from scarless.engines.base import known_rows
 from scarless.metrics import Score, propensity_weighted_precision, propensity_weighted_recall
-from scarless.metrics.scorers import class_probability, coding_of
-from scarless.models import NaiveClassifier, PropensityWeightedClassifier
-from scarless.models.inspection import any_label_probability, draw_group_sums
 from scarless.numerics.arrays import ArrayLike, Integers, Matrix, Vector
 from scarless.numerics.label_tests import holm
 from scarless.outside.extras import need
 from scarless.outside.notices import listed
-from scarless.pair.logistic import all_labelled
+from scarless.pair.constraints import labelling_of
+from scarless.pair.fitted import GroupTotals
 
 MIN_LABELS_TO_RELY_ON = 50  # with fewer labels in all groups together, a note says so; by judgement
 FEW_LABELS = 10  # labelled rows below which the estimates of a group rest almost only on the models
@@ -218,7 +216,7 @@ def missed_positives(
     of draws from the uncertainty of the fit, and each draw also draws the class of each unlabelled row. Differences,
     ratios and p-values compare the labelling of groups, so they also include the chance of the labelling.
 
-    If both models are right, 95% intervals of the share without a label covered it in 96 to 99% of simulated groups
+    If both models are right, 95% intervals of the share without a label covered it in 91 to 99% of simulated groups
     (``python -m benchmarks groups``). They do not cover if an attribute that drives the labelling is missing from the
     propensity model: see the page "After the report".
 
@@ -226,7 +224,7 @@ def missed_positives(
     ----------
     estimator : fitted classifier
         Classifier of this package with a propensity, also in a pipeline or a `TableClassifier`. Intervals need the
-        standard errors of two logistic models, or the class-prior grid of a search or stack.
+        standard errors of two logistic models, or the class-prior grid of a search, stack or cross-fit.
     X : array, sparse matrix, data frame or ParquetRows
         Rows of the table. For a `TableClassifier`, the raw table; groups can be formed by its raw columns.
     s : array of shape (n_rows,) or (n_rows, n_looks)
@@ -281,126 +279,46 @@ def missed_positives(
     array([0.7, 0.3])
     """
     level, n_draws = check_share(level, "level"), check_whole(n_draws, "n_draws", at_least=20)
-    rng, groupings = check_random_stream(random_state), group_rows(X, by, n_bins=n_bins)
-    data = read_audit_rows(estimator, X, s, audit)
-    _refuse_without_propensity(data.estimator, propensity)
-    count, q = check_counts(named_values(X, sample_weight), n_rows=data.q.size), _posterior(data, s, propensity)
-    layout = _Groups.of(groupings, reference)
-    sums = draw_group_sums(data.estimator, data.X, s, audit, layout.codes, count, n_draws, rng)
-    given: dict[str, Any] = {"layout": layout, "count": count, "labelled": data.labelled, "level": level}
-    estimates, total = _estimates(q, sums, rng, **given)
-    contrasts, p = _contrasts(data, q, sums, rng, **given)
-    informative = _is_informative(data)
+    rng, wanted = check_random_stream(random_state), check_flag(scores, "scores")
+    X = known_rows(X) if has_columns_in_files(X) else X
+    groupings = group_rows(X, by, n_bins=n_bins)
+    layout = GroupLayout.of(groupings, reference)
+    count = check_counts(named_values(X, sample_weight), n_rows=len(layout.codes))
+    reader = GroupReader(s, audit, layout, count, n_draws, rng)
+    read = reader.read(estimator, X, propensity, each_row=wanted)
+    estimates, total = _estimates(read, rng, layout=layout, level=level)
+    contrasts, p = _contrasts(read, rng, layout=layout, level=level)
+    informative = read.is_informative
     if not informative:
         estimates, total = ({name: _unknown(each) for name, each in found.items()} for found in (estimates, total))
         contrasts, p = {name: _unknown(each) for name, each in contrasts.items()}, np.full(p.size, np.nan)
-    counted = count > 0
-    wanted = check_flag(scores, "scores")
-    n_labelled = layout.sums((data.labelled & counted) * 1.0).astype(np.intp)
     return MissedPositives(
         by=layout.by,
         groups=layout.names,
-        n_rows=layout.sums(counted * 1.0).astype(np.intp),
-        n_labelled=n_labelled,
+        n_rows=read.totals.rows.astype(np.intp),
+        n_labelled=read.totals.labelled_rows.astype(np.intp),
         **estimates,
         **contrasts,
         p_value=p,
         p_adjusted=holm(p),
         total={name: each.at(0) for name, each in total.items()},
-        scores=_scores(estimator, X, data, count, layout, decision, propensity, level) if wanted else {},
+        scores={} if read.data is None else _scores(estimator, X, read.data, reader, decision, propensity, level),
         reference=reference,
         level=level,
         informative=informative,
-        notes=_notes(estimator, data, groupings, layout, n_labelled, sums is None, informative),
+        notes=_notes(estimator, read, groupings, layout, informative),
     )
-
-
-# --- input
-
-
-def _refuse_without_propensity(model: Any, propensity: Any) -> None:
-    if isinstance(model, NaiveClassifier):
-        raise TypeError(
-            "estimator: NaiveClassifier treats every unlabelled row as negative, so no positive is without a label. "
-            "Fit SAREMClassifierCV or another classifier with a propensity."
-        )
-    known = isinstance(model, PropensityWeightedClassifier)
-    if known and propensity is None:
-        raise ValueError(
-            "propensity: PropensityWeightedClassifier does not estimate it. Pass the propensity of each row."
-        )
-    if propensity is not None and not known:
-        raise ValueError(f"propensity: {type(model).__name__} estimates its own. Leave propensity out.")
-
-
-def _posterior(data: AuditRows, s: Any, propensity: Any) -> Vector:
-    """Return the posterior of each row; audited rows have their class."""
-    q = data.q if propensity is None else data.estimator.predict_posterior(data.X, s, propensity=propensity)
-    return np.where(data.audited, (data.audit == 1) * 1.0, np.asarray(q))
-
-
-def _is_informative(data: AuditRows) -> bool:
-    """Return whether the fit has information on positives without a label; see `YieldCurve`."""
-    frequency = getattr(data.estimator, "label_frequency_", None)
-    given = data.audited.any() or getattr(data.estimator, "known", None) or data.labels.shape[1] > 1
-    return bool(given) or frequency is None or not np.isfinite(frequency) or not all_labelled(float(frequency))
-
-
-class _Groups(NamedTuple):
-    """All groups, numbered across the columns that define them."""
-
-    by: tuple[str, ...]
-    names: tuple[str, ...]
-    codes: Integers  # number of each row's group, a column for each division of the rows
-    division: Integers  # division that each group belongs to
-    reference: Integers  # group that each group is compared with; -1 for all other rows
-
-    @classmethod
-    def of(cls, groupings: list[Grouping], reference: str) -> "_Groups":
-        if not isinstance(reference, str):
-            raise TypeError(f"reference must be the name of a group as text; got {shown(reference)}.")
-        sizes = [len(each.names) for each in groupings]
-        first = np.cumsum([0, *sizes[:-1]])
-        names = tuple(name for each in groupings for name in each.names)
-        division = np.repeat(np.arange(len(sizes)), sizes)
-        places = np.full(len(names), -1, dtype=np.intp)
-        for k, each in enumerate(groupings):
-            if reference and reference not in each.names:
-                raise ValueError(
-                    f"reference: {each.by!r} has no group {reference!r}. Its groups are {listed(each.names, 10)}."
-                )
-            if reference:
-                places[division == k] = first[k] + each.names.index(reference)
-        codes = np.column_stack([each.codes + start for each, start in zip(groupings, first, strict=True)])
-        by = tuple(each.by for each in groupings for _ in each.names)
-        return cls(by, names, codes, division, places)
-
-    def sums(self, values: Any) -> Vector:
-        """Return the sum of the values of each group."""
-        n = len(self.names)
-        return np.sum([np.bincount(column, weights=values, minlength=n) for column in self.codes.T], axis=0)
-
-    def total(self, sums: Matrix) -> Matrix:
-        """Return the sum over all rows, as one column, from sums of shape (n_draws, n_groups)."""
-        return sums[:, self.division == 0].sum(axis=1, keepdims=True)
-
-    def others(self, sums: Matrix) -> Matrix:
-        """Return the sums of the rows that each group is compared with."""
-        of_division = np.stack([sums[:, self.division == k].sum(axis=1) for k in range(self.codes.shape[1])], axis=1)
-        rest = of_division[:, self.division] - sums
-        return np.where(self.reference >= 0, sums[:, self.reference], np.maximum(rest, 0.0))
 
 
 # --- estimates
 
 
 def _estimates(
-    q: Vector, sums: Any, rng: np.random.Generator, *, layout: _Groups, count: Vector, labelled: Any, level: float
+    read: ReadGroups, rng: np.random.Generator, *, layout: GroupLayout, level: float
 ) -> tuple[dict[str, GroupEstimates], dict[str, GroupEstimates]]:
     """Return numbers and shares of each group, and of all rows."""
-    with_label, without = (layout.sums(count * q * part)[None] for part in (labelled, ~labelled))
-    weight = layout.sums(count)[None]
-    drawn = None
+    totals, sums, drawn = read.totals, read.draws, None
+    with_label, without, weight = totals.with_label[None], totals.without_label[None], totals.weight[None]
     if sums is not None:
         drawn = (
             _realised(sums.labelled, sums.labelled_variance, rng),
@@ -438,23 +356,15 @@ def _realised(mean: Matrix, variance: Matrix, rng: np.random.Generator) -> Matri
 
 
 def _contrasts(
-    data: AuditRows,
-    q: Vector,
-    sums: Any,
-    rng: np.random.Generator,
-    *,
-    layout: _Groups,
-    count: Vector,
-    labelled: Any,
-    level: float,
+    read: ReadGroups, rng: np.random.Generator, *, layout: GroupLayout, level: float
 ) -> tuple[dict[str, GroupEstimates], Vector]:
     """Return the difference and the ratio of the shares without a label, and p-values for no difference."""
-    with_label, without = (layout.sums(count * q * part)[None] for part in (labelled, ~labelled))
+    sums, with_label, without = read.draws, read.totals.with_label[None], read.totals.without_label[None]
     point = _compared(with_label, without, layout)
     if sums is None:
         unknown = np.full(with_label.shape[1], np.nan)
         return {name: _interval(point[name], point[name], level, known=False) for name in _CONTRASTS}, unknown
-    change, fewer = _other_labels(data, sums.labelled, rng, layout, count)
+    change, fewer = _other_labels(read.totals, sums.labelled, rng)
     draws = _compared(sums.labelled + change, np.maximum(sums.unlabelled - fewer * change, 0.0), layout)
     log_odds = np.where(np.isfinite(draws["log_odds"]), draws["log_odds"], np.nan)
     z = np.abs(_compared(with_label + 0.5, without + 0.5, layout)["log_odds"][0])
@@ -464,25 +374,20 @@ def _contrasts(
     return {name: _interval(point[name], draws[name], level, known=True) for name in _CONTRASTS}, p
 
 
-def _other_labels(
-    data: AuditRows, found: Matrix, rng: np.random.Generator, layout: _Groups, count: Vector
-) -> tuple[Matrix, Vector]:
+def _other_labels(totals: GroupTotals, found: Matrix, rng: np.random.Generator) -> tuple[Matrix, Vector]:
     """Draw how many more labels each group would have if the labelling were repeated.
 
     Also return by how much the estimated number of positives without a label decreases for each of these labels: the
     mean posterior that labelled rows would have without their label.
     """
-    f, e = class_probability(data.estimator, data.X, coding_of(data.estimator)), _propensity(data)
-    label = f * e
-    total = layout.sums(count * label)
     with np.errstate(invalid="ignore", divide="ignore"):
-        spread = np.sqrt(layout.sums(count * label * (1.0 - label)) / total)
-        fewer = layout.sums(count * label * f * (1.0 - e) / (1.0 - label)) / total
+        spread = np.sqrt(totals.label_variance / totals.label)
+        fewer = totals.label_posterior / totals.label
     change = (rng.gamma(found + 0.5) - (found + 0.5)) * np.nan_to_num(spread)
     return np.maximum(change, -found), np.nan_to_num(fewer)
 
 
-def _compared(with_label: Matrix, without: Matrix, layout: _Groups) -> dict[str, Matrix]:
+def _compared(with_label: Matrix, without: Matrix, layout: GroupLayout) -> dict[str, Matrix]:
     own, other = (with_label, without), (layout.others(with_label), layout.others(without))
     with np.errstate(invalid="ignore", divide="ignore"):
         missed, theirs = (b / (a + b) for a, b in (own, other))
@@ -517,22 +422,26 @@ def _scores(
     estimator: Any,
     X: Any,
     data: AuditRows,
-    count: Vector,
-    layout: _Groups,
+    reader: GroupReader,
     decision: Any,
     propensity: Any,
     level: float,
 ) -> dict[str, GroupEstimates]:
     """Return recall, precision and selection rate of each group."""
-    model = data.estimator
+    model, layout, count = data.estimator, reader.layout, reader.weight
     if np.any(getattr(model, "false_positive_rate_", 0.0)):
         raise ValueError("scores: propensity-weighted scores need labels without false positives. Use scores=False.")
     chosen = np.asarray(estimator.predict(X, decision=decision)) == model.classes_[-1]
     e = (
-        _propensity(data)
+        propensity_of(data)
         if propensity is None
         else np.broadcast_to(np.asarray(propensity, dtype=np.float64), count.shape)
     )
+    if n_never := int(np.count_nonzero((e == 0) & (count > 0))):
+        raise ValueError(
+            f"scores: {n_never:,} rows had no look, so they could not get a label, and propensity-weighted scores do "
+            "not describe them. Leave these rows out, or use scores=False."
+        )
     found = {name: np.full((3, len(layout.names)), np.nan) for name in _SCORES}
     weight = layout.sums(count)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -553,41 +462,32 @@ def _score(score: Any, s: Any, chosen: Any, **given: Any) -> tuple[float, float,
     return float(np.clip(found.value, 0.0, 1.0)), max(low, 0.0), min(high, 1.0)
 
 
-def _propensity(data: AuditRows) -> Vector:
-    model = data.estimator
-    if looks_of(model) is None:
-        return np.asarray(model.predict_propensity(data.X), dtype=np.float64)
-    coding = model.label_coding_
-    classes = coding.classes.astype(object)
-    given = np.where(data.labels == 1, classes[coding.positive], classes[1 - coding.positive])
-    return any_label_probability(model, data.X, np.where(data.labels < 0, None, given))
-
-
 # --- notes
 
 
 def _notes(
-    estimator: Any,
-    data: AuditRows,
-    groupings: list[Grouping],
-    layout: _Groups,
-    n_labelled: Integers,
-    no_intervals: bool,
-    informative: bool,
+    estimator: Any, read: ReadGroups, groupings: list[Grouping], layout: GroupLayout, informative: bool
 ) -> tuple[str, ...]:
     if not informative:
         return (
             "According to this fit every positive is labelled, so it has no information on positives without a label. "
             "Check that no column was filled in after the label was known, or audit 50 random unlabelled rows.",
         )
-    notes = []
-    total = int(data.labelled.sum())
-    if total < MIN_LABELS_TO_RELY_ON and not data.audited.any():
+    notes, n_labelled = [], read.totals.labelled_rows.astype(np.intp)
+    if read.n_labelled < MIN_LABELS_TO_RELY_ON and not read.has_audits:
         notes.append(
-            f"There are only {total} labelled rows, so the intervals may be too short. Do not rely on these numbers "
-            "without audits."
+            f"There are only {read.n_labelled} labelled rows, so the intervals may be too short. Do not rely on these "
+            "numbers without audits."
         )
-    few = np.flatnonzero(n_labelled < FEW_LABELS)
+    none = np.flatnonzero((n_labelled == 0) & (read.totals.rows > 0))
+    if none.size:
+        named = [f"{layout.by[j]} = {layout.names[j]}" for j in none]
+        notes.append(
+            f"Groups without any label: {listed(named, _MAX_GROUPS_NAMED)}. All positives of these groups have no "
+            "label, so the share is 100%, however few they are. The models cannot tell a group without positives "
+            "from a group that is never labelled."
+        )
+    few = np.flatnonzero((n_labelled < FEW_LABELS) & (n_labelled > 0))
     if few.size:
         named = [f"{layout.by[j]} = {layout.names[j]} ({n_labelled[j]})" for j in few]
         notes.append(
@@ -599,17 +499,20 @@ def _notes(
         for each in groupings
         if each.pooled
     ]
-    unused = _not_in_propensity(estimator, data.estimator, groupings)
+    how = labelling_of(read.model).audit_labels
+    if how != "keep" and read.has_audits:
+        done = "Audited rows are left out" if how == "drop" else "Labels of audited rows do not count as labels"
+        notes.append(f"{done}, because audit_labels={how!r} says that findings of audits were entered as labels.")
+    unused = _not_in_propensity(estimator, read.model, groupings)
     if unused:
         notes.append(
             f"The propensity model does not use {listed(unused)}. Groups that are labelled more rarely than the "
             "propensity attributes explain therefore count as groups with fewer positives."
         )
-    if no_intervals:
+    if read.draws is None:
         notes.append(
-            f"This {type(data.estimator).__name__} has no standard errors, so there are no intervals. "
-            "SAREMClassifierCV, and SAREMClassifier without an estimator, always have them. SARStackingClassifier has "
-            "them if it was fitted to one label for each row, without audits and known values."
+            f"This {type(read.model).__name__} has no standard errors, so there are no intervals. SAREMClassifier, "
+            "SAREMClassifierCV and SARStackingClassifier have them, unless the models have very many columns."
         )
     return tuple(notes)
 

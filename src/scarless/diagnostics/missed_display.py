@@ -1,5 +1,6 @@
 """Plot of the positives without a label in groups of rows."""
 
+import textwrap
 from typing import Any, Self
 
 import numpy as np
@@ -8,6 +9,11 @@ from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text, 
 from scarless.diagnostics.missed import MissedPositives, missed_positives
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT
 from scarless.numerics.arrays import ArrayLike
+
+_LETTERS_PER_NAME_LINE, _LETTERS_PER_LINE = 32, 52  # of names of groups, and of the title and the legend
+_SHORT_NAME = 12  # letters of a name beside which a legend in two columns has room
+_WIDTH, _LETTERS_WITHOUT_EXTRA_WIDTH, _WIDTH_OF_LETTER = 6.4, 8, 0.075  # of a figure, in inches
+_HEIGHT_OF_GROUP, _HEIGHT_OF_LINE = 0.32, 0.14  # of a group with one line, and of each further line, in inches
 
 
 class MissedPositivesDisplay(Display):
@@ -74,7 +80,11 @@ class MissedPositivesDisplay(Display):
         """
         super().plot(ax)
         if ax is None:
-            self.figure_.set_figheight(max(3.2, 1.8 + 0.32 * len(self._order())))
+            names = [label.get_text().split("\n") for label in self.ax_.get_yticklabels()]
+            n_lines = sum(_HEIGHT_OF_GROUP + _HEIGHT_OF_LINE * (len(lines) - 1) for lines in names)
+            longest = max((len(line) for lines in names for line in lines), default=0)
+            width = _WIDTH + _WIDTH_OF_LETTER * max(longest - _LETTERS_WITHOUT_EXTRA_WIDTH, 0)
+            self.figure_.set_size_inches(width, max(3.2, 1.8 + n_lines))
         return self
 
     def _order(self) -> list[int]:
@@ -95,6 +105,7 @@ class MissedPositivesDisplay(Display):
             ax.set_title("This fit cannot estimate how many positives have no label")
             return
         one = len(set(result.by)) == 1
+        words = _tick_labels([result.groups[j] if one else f"{result.by[j]}: {result.groups[j]}" for j in order])
         height = np.arange(len(order))[::-1]
         significant = result.p_adjusted[order] < SIGNIFICANT
         for kind, colour, marker, label in (
@@ -102,7 +113,7 @@ class MissedPositivesDisplay(Display):
                 significant,
                 ORANGE,
                 "o",
-                f"differs from {result.reference or 'the other rows'} (adjusted p < {SIGNIFICANT})",
+                _wrapped(f"differs from {result.reference or 'the other rows'} (adjusted p < {SIGNIFICANT})"),
             ),
             (~significant, BLUE, "D", "no clear difference"),
         ):
@@ -114,8 +125,20 @@ class MissedPositivesDisplay(Display):
                 ax.errorbar(value, height[chosen], xerr=ends, fmt=marker, color=colour, capsize=3, label=label)
         whole = 100 * result.total["missed_share"][0]
         ax.axvline(whole, color=GREY, lw=1, ls="--", zorder=0, label=f"all rows: {whole:.0f}%")
-        words = [as_text(result.groups[j] if one else f"{result.by[j]}: {result.groups[j]}") for j in order]
         ax.set_yticks(height, words)
         ax.set_ylim(-0.6, len(order) - 0.4)
-        ax.set_title(f"Positives without a label{f', by {as_text(result.by[0])}' if one else ''}")
-        legend_below(ax)
+        ax.set_title(_wrapped(f"Positives without a label{f', by {result.by[0]}' if one else ''}"))
+        # Long names make the Axes narrow, and a legend in two columns would be wider than the figure.
+        legend_below(ax, n_columns=1 if max(map(len, "\n".join(words).split("\n"))) > _SHORT_NAME else 2)
+
+
+def _wrapped(words: str, width: int = _LETTERS_PER_LINE) -> str:
+    return as_text("\n".join(textwrap.wrap(words, width)) or words)
+
+
+def _tick_labels(names: list[str]) -> list[str]:
+    """Return names in at most two lines. If these are not distinct, names keep all their lines."""
+    lines = [textwrap.wrap(name, _LETTERS_PER_NAME_LINE) or [name] for name in names]
+    short = ["\n".join(each if len(each) <= 2 else (each[0], f"{each[1]} ...")) for each in lines]
+    distinct = len(set(short)) == len(set(names))
+    return [as_text(each) for each in (short if distinct else ["\n".join(each) for each in lines])]

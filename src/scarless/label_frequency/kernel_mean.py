@@ -416,7 +416,9 @@ class KernelMean(LabelFrequencyEstimator):
         few = ((FEW_LABELLED_WARNING.format(n=int(n_l)), UserWarning),) if n_l < MIN_LABELLED_WITHOUT_WARNING else ()
         if distance == 0.0:  # Labelled and unlabelled rows have the same distribution.
             attributes = {"kernel_width": width, "threshold": 1.0, "bound_reached": True, "slopes": np.zeros((0, 2))}
-            return FrequencyEstimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=few)
+            same = "labelled and unlabelled rows have the same distribution"
+            warned = (*few, self._bound_warning(same))
+            return FrequencyEstimate(share_of_unlabelled=self.max_share, attributes=attributes, warnings=warned)
         curve = DistanceCurve(hull_of(squared, width), unlabelled, labelled, distance)
         nu = curve.initial_slope() * KM2_SHARE_OF_FIRST_SLOPE + (1.0 - KM2_SHARE_OF_FIRST_SLOPE)
         km1 = 1.0 / (distance * np.sqrt(min(n_l, n_u)))
@@ -435,18 +437,23 @@ class KernelMean(LabelFrequencyEstimator):
         )
 
     def _warnings(self, curve: "DistanceCurve", reached: bool, nu: float) -> tuple[tuple[str, type[Warning]], ...]:
-        bound = (
-            f"KernelMean sets the share of positives among unlabelled rows to max_share={self.max_share:g}, because "
+        bound = self._bound_warning(
             f"the slope of the distance stayed below its threshold ({nu:.3g}) up to this share. The unlabelled rows "
-            "look much like the labelled rows. Use attributes that separate positives from negatives better, or more "
-            "labelled rows. If max_share is low, increase it.",
-            UserWarning,
+            "look much like the labelled rows"
         )
         precision = (
             "KernelMean did not compute all distances to full precision. Try another max_rows or random_state.",
             ConvergenceWarning,
         )
         return (bound,) * reached + (precision,) * (not curve.converged)
+
+    def _bound_warning(self, reason: str) -> tuple[str, type[Warning]]:
+        return (
+            f"KernelMean sets the share of positives among unlabelled rows to max_share={self.max_share:g}, because "
+            f"{reason}. Use attributes that separate positives from negatives better, or more labelled rows. If "
+            "max_share is low, increase it.",
+            UserWarning,
+        )
 
 
 @dataclass

@@ -132,9 +132,12 @@ class GeometricMeanSAR(LabellingMechanism):
             raise ValueError(f"outside must be 'raise' or 'clip'; it is {self.outside!r}.")
 
     def fitted(self, X: Any) -> Self:
-        """Return a copy with the columns of `X` fixed, and with their minima and maxima as `ranges`."""
+        """Return a copy with the columns of `X` fixed; without `ranges`, their minima and maxima become the ranges."""
         attributes = fixed_attributes(X, self.attributes)
-        return replace(self, attributes=attributes, ranges=_find_ranges(read_attributes(X, attributes)))
+        chosen = read_attributes(X, attributes)
+        ranges = _find_ranges(chosen) if self.ranges is None else self.ranges
+        check_count(len(ranges), "ranges", chosen.labels)
+        return replace(self, attributes=attributes, ranges=ranges)
 
     def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
         """Compute the propensities by the formula of this mechanism."""

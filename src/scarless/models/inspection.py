@@ -13,7 +13,7 @@ from scarless.numerics.arrays import Integers, Vector
 from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.uncertainty import Interval
 from scarless.pair.constraints import check_known, check_labelling
-from scarless.pair.fitted import GroupSums, NoRowIntervals
+from scarless.pair.fitted import GroupSums, GroupTotals, NoRowIntervals
 from scarless.pair.inference import PairInference
 from scarless.pair.problem import PairProblem, summarise_observations
 
@@ -170,7 +170,7 @@ def draw_group_sums(
     GroupSums or None
         Sums of shape (n_draws, n_groups).
     """
-    if getattr(model, "_pair", None) is None:  # The models were not fitted together.
+    if not is_pair(model):
         return None
     inference = model.fitted_pair_.inference
     if inference is not None and inference.information is None:  # too many columns for standard errors
@@ -179,3 +179,13 @@ def draw_group_sums(
         return model._draw_group_sums(X, s, audit, codes, count, n_draws, rng)
     except NoRowIntervals:
         return None
+
+
+def is_pair(model: Any) -> bool:
+    """Return whether the class model and the propensity model were fitted together."""
+    return getattr(model, "_pair", None) is not None
+
+
+def group_totals(model: Any, X: Any, s: Any, audit: Any, codes: Integers, count: Vector) -> GroupTotals:
+    """Return counts and expected numbers of positives in groups; for the parameters see `draw_group_sums`."""
+    return model._group_totals(X, s, audit, codes, count)

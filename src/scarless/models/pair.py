@@ -33,7 +33,7 @@ from scarless.checks.rows import check_rows, named_values, row_totals, warn_abou
 from scarless.checks.tables import check_foreign_table, check_table
 from scarless.engines import Engine, attach
 from scarless.engines.base import known_rows
-from scarless.models.base import PUClassifier, as_given, need_labels
+from scarless.models.base import PUClassifier, as_given, check_attribute_sets, need_labels
 from scarless.models.messages import (
     WIDE_INTERVAL,
     choice_remark,
@@ -63,7 +63,7 @@ from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.constraints import check_known, labelling_of
 from scarless.pair.crossed import SLOPE_C
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
-from scarless.pair.fitted import FittedPair, GroupSums, LookModels, NoRowIntervals, StandardErrors
+from scarless.pair.fitted import FittedPair, GroupSums, GroupTotals, LookModels, NoRowIntervals, StandardErrors
 from scarless.pair.form import SUSPICION_P_VALUE, FormTest, check_form, unnamed_driver
 from scarless.pair.groups import warn_about_heavy_rows
 from scarless.pair.inference import PairInference, pair_inference
@@ -452,6 +452,11 @@ class PairClassifier(PUClassifier):
         rows = attach(self._observed(known_rows(X), s, audit), group=codes, count=count)
         return self.fitted_pair_.draw_group_sums(rows, int(codes.max()) + 1, n_draws, rng)
 
+    def _group_totals(self, X: Any, s: Any, audit: Any, codes: Integers, count: Vector) -> GroupTotals:
+        """Return counts and expected numbers of positives in groups, without an array of posteriors in memory."""
+        rows = attach(self._observed(known_rows(X), s, audit), group=codes, count=count)
+        return self.fitted_pair_.group_totals(rows, int(codes.max()) + 1)
+
     def out_of_fold_logits(
         self, X: Any, s: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> tuple[Vector, Vector]:
@@ -600,6 +605,22 @@ class PairClassifier(PUClassifier):
             return np.arange(0 if parameter == "propensity_attributes" else self.n_features_in_)
         names = getattr(self, "feature_names_in_", None)
         return check_attributes(attributes, X, n_columns=self.n_features_in_, names=names, parameter=parameter)
+
+    def _attribute_sets(self, X: Any, given: Given, e_columns: Columns) -> dict[str, Columns]:
+        """Return the columns of each set in the parameter `attribute_sets`, without columns of single looks."""
+        taken = np.arange(0) if given.looks is None else given.looks.taken
+
+        def columns_of(chosen: Any) -> Columns:
+            columns = self._columns(X, chosen, "attribute_sets")
+            if chosen is not None and not isinstance(chosen, str) and np.isin(columns, taken).any():
+                raise ValueError(
+                    "attribute_sets has columns that are also visit_attributes or offset of the labelling. Only the "
+                    "propensity of their look can use these columns. Remove them from attribute_sets."
+                )
+            return columns
+
+        sets = check_attribute_sets(self.attribute_sets, e_columns, self.n_features_in_, columns_of)
+        return {name: np.setdiff1d(columns, taken) if taken.size else columns for name, columns in sets.items()}
 
     def _fit_from_starts(
         self, problem: PairProblem, asked: Any, tol: float, *, rng: Any = None, progress: Progress | None = None

@@ -12,7 +12,6 @@ from scarless.engines import has_own_engine
 from scarless.engines.base import on_device
 from scarless.engines.blas import BLAS
 from scarless.engines.lockstep import go_in_lockstep
-from scarless.models.base import check_attribute_sets
 from scarless.models.messages import (
     warn_about_units,
     warn_if_all_labelled,
@@ -22,7 +21,7 @@ from scarless.models.messages import (
 from scarless.models.pair import PairClassifier, means_all
 from scarless.models.reading import Given, has_more_than_labels, read_rows
 from scarless.models.summary import attribute_names
-from scarless.numerics.arrays import ArrayLike, Columns, Integers, Vector
+from scarless.numerics.arrays import ArrayLike, Integers, Vector
 from scarless.numerics.linear import Design
 from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
@@ -285,7 +284,7 @@ class SAREMClassifierCV(PairClassifier):
 
     def _fit_grid(self, given: Given, X: Any, grid: Grid, groups: Integers | None = None) -> None:
         """Fit the candidates in folds, select by held-out rows, and fit the selection to all rows."""
-        looks, sets = given.looks, self._sets(X, given)
+        looks, sets = given.looks, self._attribute_sets(X, given, given.e_columns)
         if looks is None and not means_all(self.propensity_attributes):
             for columns in sets.values():
                 warn_if_swappable(Design.of(columns), Design.of(given.e_columns), type(self).__name__)
@@ -299,22 +298,6 @@ class SAREMClassifierCV(PairClassifier):
         paths = [PenaltyPath(i, whole.with_class_design(Design.of(columns))) for i, columns in enumerate(sets.values())]
         with BLAS.on_one_thread():  # set once for all fits, because setting it takes as long as a pass over few rows
             self._search(paths, grid, list(sets), folded, given)
-
-    def _sets(self, X: Any, given: Given) -> dict[str, Columns]:
-        """Return the columns of each set, without columns of single looks."""
-        taken = np.arange(0) if given.looks is None else given.looks.taken
-
-        def columns_of(chosen: Any) -> Columns:
-            columns = self._columns(X, chosen, "attribute_sets")
-            if chosen is not None and not isinstance(chosen, str) and np.isin(columns, taken).any():
-                raise ValueError(
-                    "attribute_sets has columns that are also visit_attributes or offset of the labelling. Only the "
-                    "propensity of their look can use these columns. Remove them from attribute_sets."
-                )
-            return columns
-
-        sets = check_attribute_sets(self.attribute_sets, given.e_columns, self.n_features_in_, columns_of)
-        return {name: np.setdiff1d(columns, taken) if taken.size else columns for name, columns in sets.items()}
 
     def _search(self, paths: list[PenaltyPath], grid: Grid, sets: list[str], folded: FoldedRows, given: Given) -> None:
         """Fit the candidates in folds, score and select them, and fit the selection to all rows.

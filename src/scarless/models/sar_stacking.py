@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_flag, check_jobs, check_positive, check_share, check_whole, shown
 from scarless.engines import attach
-from scarless.models.base import check_attribute_sets
 from scarless.models.messages import (
     CLAIM_WARNING_Z,
     message_about_drivers,
@@ -290,10 +289,10 @@ class SARStackingClassifier(PairClassifier):
         split, audited = None if is_rows_keyword(groups) else group, given.audit if given.audit.size else None
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=split, audit=audited)
         rows = _StackRows(training, given, given.problem(self.C, self.propensity_C), folds)
-        stack = self._fit_stack(estimators, self._sets(X, given, named), rows, named)
+        stack = self._fit_stack(estimators, self._attribute_sets(X, given, named), rows, named)
         self._found, self._gain = np.arange(0), 0.0
         if self._nameless and (columns := self._search(stack, rows)).size:
-            found = self._fit_stack(estimators, self._sets(X, given, columns), rows, columns)
+            found = self._fit_stack(estimators, self._attribute_sets(X, given, columns), rows, columns)
             stack = self._better(stack, found, rows)
         if not more:
             logits = [each.u for each in stack.members if each.weight]
@@ -310,17 +309,6 @@ class SARStackingClassifier(PairClassifier):
         self._widen(grown, int(np.unique(of_rows).size))
         return self
 
-    def _sets(self, X: Any, given: Given, e_columns: Columns) -> dict[str, Columns]:
-        """Return the columns of each set of attributes, without columns of single looks."""
-        taken = np.arange(0) if given.looks is None else given.looks.taken
-        sets = check_attribute_sets(
-            self.attribute_sets,
-            e_columns,
-            self.n_features_in_,
-            lambda chosen: self._columns(X, chosen, "attribute_sets"),
-        )
-        return {name: np.setdiff1d(columns, taken) if taken.size else columns for name, columns in sets.items()}
-
     def _widen(self, times: float, n_groups: int) -> None:
         """Widen all intervals for groups, which raise variances by the factor `times`."""
         pair, self.recalibration_ = self.fitted_pair_, widened_recalibration(self.recalibration_, times)
@@ -332,6 +320,7 @@ class SARStackingClassifier(PairClassifier):
             recalibration=self.recalibration_,
             grids=widened(pair.grids, times),
             n_groups=n_groups,
+            shares=None if pair.shares is None else pair.shares.widened(times, n_groups),
         )
 
     def _suited(self, estimators: list[tuple[str, Any]], training: Training) -> list[tuple[str, Any]]:

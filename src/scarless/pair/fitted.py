@@ -19,7 +19,7 @@ from scipy.special import expit
 from scarless.checks.looks import Codes, counts_of
 from scarless.engines import Engine, Rows, open_rows
 from scarless.numerics import linear
-from scarless.numerics.arrays import Array, Columns, Integers, Matrix, Vector, in_float64, in_numpy
+from scarless.numerics.arrays import Array, Columns, Integers, Mask, Matrix, Vector, in_float64, in_numpy
 from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.looks_objective import detection_curve
 from scarless.numerics.objectives import PairObjective
@@ -29,7 +29,7 @@ from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import listed
 from scarless.pair.crossed import dense, numeric_columns
 from scarless.pair.groups import clustered, variance_ratio, widened, widened_recalibration
-from scarless.pair.inference import PairInference
+from scarless.pair.inference import PairInference, rows_in_numpy
 from scarless.pair.recalibrated import ClassPriorGrid, Recalibration, draw_class_priors, grid_interval
 from scarless.pair.stack import Member, draw_posteriors, mean_logits, row_intervals
 
@@ -194,7 +194,8 @@ class FittedPair:
         """Draw posteriors from the distribution of the parameters.
 
         The result has one row for each row of the table, and one column for each draw. For cross-fitted classifiers,
-        the class prior varies between draws, but the classifier does not.
+        the class prior varies between draws, and with looks or audits also the recalibration and the propensities, but
+        the classifier does not. For a stack, each draw uses the class logits of one member, or of the mean.
         """
         draw, given = self._posterior_draws(n_draws, rng)
         return np.asarray(rows.collect(draw, *given))
@@ -207,15 +208,25 @@ class FittedPair:
         draw, given = self._posterior_draws(n_draws, rng)
         return GroupSums(*rows.total(_block_group_sums, n_groups, draw, given))
 
+    def group_totals(self, rows: Engine, n_groups: int) -> "GroupTotals":
+        """Return counts and expected numbers of positives in groups of rows, which are as in `draw_group_sums`."""
+        return GroupTotals(*rows.total(_block_group_totals, n_groups, self.objective, self.parameters))
+
     def _posterior_draws(self, n_draws: int, rng: np.random.Generator) -> tuple[Any, tuple[Any, ...]]:
         """Return the block function that draws posteriors, and its parameters."""
         priors = draw_class_priors(self.grids, n_draws, rng) if self.grids else None
         if self.inference is not None:
             return self.inference.posterior_draws(n_draws, rng, self.recalibration, priors)
-        if self.source is None or priors is None or self.looks is not None:
+        if self.source is None or priors is None:
             raise NoRowIntervals
-        place = (self.source, self.objective, self.parameters)
-        return _block_member_draws, (*place, priors, rng.random(n_draws))
+        pick = rng.random(n_draws)  # selects a member of a stack
+        if self.looks is None:
+            return _block_member_draws, (self.source, self.objective, self.parameters, priors, pick)
+        # Files of earlier versions may have no `shares`, and there is no information on very many parameters.
+        if self.shares is None or self.shares.information is None or self.recalibration is None:
+            raise NoRowIntervals
+        drawn = self.shares.draws_at(priors, rng)
+        return _block_member_draws_with_looks, (self.source, self.recalibration, self.shares.objective, drawn, pick)
 
     def out_of_fold_logits(self, rows: Engine, X: Any, s: Vector) -> tuple[Vector, Vector]:
         """Return the out-of-fold class logits, and the propensity logits, of the training rows.
@@ -351,6 +362,69 @@ def _block_member_draws(
     return drawn
 
 
+def _block_member_draws_with_looks(
+    X: Any,
+    rows: Rows,
+    source: LogitSource,
+    recalibration: Recalibration,
+    objective: PairObjective,
+    drawn: Matrix,
+    pick: Vector,
+) -> Matrix:
+    """Return drawn posteriors of a fit to looks or audits: each draw has parameters of its own, and one member."""
+    table, observed = np.array(X, dtype=np.float64), rows_in_numpy(rows)
+    # The drawn parameters recalibrate the first column, so logits that are recalibrated already are converted back.
+    logits = [recalibration.invert(of_member(u)) for u, of_member in source.members(np.asarray(X))]
+    out = np.empty((table.shape[0], len(drawn)))
+    for j, (parameters, member) in enumerate(zip(drawn, (pick * len(logits)).astype(np.intp), strict=True)):
+        table[:, 0] = logits[member]
+        out[:, j] = objective.row_posterior(table, observed, parameters)
+    return out
+
+
+class GroupTotals(NamedTuple):
+    """Sums over the rows of each group, with posteriors `q`, class probabilities `f` and label probabilities `e`."""
+
+    rows: Vector  # number of rows with a positive weight
+    labelled_rows: Vector
+    audited_rows: Vector
+    weight: Vector
+    with_label: Vector  # sum of q over labelled rows
+    without_label: Vector  # sum of q over other rows
+    label: Vector  # sum of fe, the probability of a label
+    label_variance: Vector  # sum of fe(1 - fe)
+    label_posterior: Vector  # sum of fe times the posterior that the row has if it gets no label
+
+    @classmethod
+    def of(
+        cls, add: Any, count: Vector, q: Vector, labelled: Mask, audited: Mask, f: Any = 0.0, e: Any = 0.0
+    ) -> "GroupTotals":
+        """Compute the totals; `add` returns the sums of each group of the columns of a matrix."""
+        counted, label = count > 0, f * e
+        with np.errstate(invalid="ignore", divide="ignore"):
+            unseen = np.nan_to_num(label * f * (1.0 - e) / (1.0 - label))
+        sums = (counted * labelled, counted * audited, count, count * q * labelled, count * q * ~labelled)
+        chance = (count * label, count * label * (1.0 - label), count * unseen)
+        return cls(*add(np.column_stack([counted * 1.0, *sums, *chance])).T)
+
+
+def _block_group_totals(X: Any, rows: Rows, n_groups: int, objective: PairObjective, beta: Vector) -> GroupTotals:
+    table, observed = in_double(X), rows_in_numpy(rows)
+    _, f, e = (np.asarray(in_numpy(each)) for each in objective.row_probabilities(table, observed, beta))
+    q = np.asarray(in_numpy(objective.row_posterior(table, observed, beta)))
+    audited = observed["audit"] >= 0 if "audit" in observed else np.zeros(rows.size, dtype=bool)
+
+    def add(values: Matrix) -> Matrix:
+        return _in_groups(observed["group"], np.ones(rows.size), values, n_groups).T
+
+    return GroupTotals.of(add, observed["count"].astype(np.float64), q, _any_label(observed), audited, f, e)
+
+
+def _any_label(rows: Any) -> Mask:
+    labels = np.asarray(in_numpy(rows["s"] if "s" in rows else rows["labels"]))
+    return np.asarray((labels.reshape(len(labels), -1) > 0).any(axis=1))
+
+
 class GroupSums(NamedTuple):
     """Sums over the rows of each group, one line for each draw: positives and their variance given the posteriors."""
 
@@ -367,8 +441,7 @@ def _block_group_sums(X: Any, rows: Rows, n_groups: int, draw: Any, given: tuple
         some = rows.take(part)
         q = np.asarray(draw(X[part], some, *given)).reshape(some.size, -1)
         n_draws, w = q.shape[1], np.asarray(in_numpy(some["count"]), dtype=np.float64)
-        labels = np.asarray(in_numpy(some["s"] if "s" in some else some["labels"]))
-        labelled = (labels.reshape(some.size, -1) > 0).any(axis=1)
+        labelled = _any_label(some)
         found = np.stack([_in_groups(some["group"], each, q, n_groups) for each in (w * labelled, w * ~labelled)])
         spread = [_in_groups(some["group"], each, q * (1.0 - q), n_groups) for each in (w * labelled, w * ~labelled)]
         found = np.concatenate([found, spread])

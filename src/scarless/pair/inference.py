@@ -218,6 +218,19 @@ class PairInference:
             draws *= np.sqrt(freedom / rng.chisquare(freedom, size=(n_draws, 1)))
         return draws
 
+    def draws_at(self, priors: Vector, rng: np.random.Generator) -> Matrix:
+        r"""Draw parameters, given the class prior of each draw.
+
+        Estimation errors :math:`d` are normal with covariance `V`. If `g` is the gradient of the class prior, the draws
+        are conditioned on :math:`g'd = p - \hat p`, to first order, by adding a multiple of :math:`V g`.
+        """
+        noise, root, gradient = self.parameter_draws(priors.size, rng), self.precision.root, self.class_prior.gradient
+        along = root @ (root.T @ gradient)
+        variance = float(gradient @ along)
+        if variance > 0:
+            noise += np.outer((priors - self.class_prior.value - noise @ gradient) / variance, along)
+        return np.asarray(self.parameters + noise)
+
     def out_of_fold_logits(self, engine: Engine) -> Matrix:
         r"""Return the logits that a fit without the row would give to each row, to first order.
 
@@ -245,6 +258,13 @@ class PairInference:
             if functional.gradient[at]:
                 noise[:, at] -= noise @ functional.gradient / functional.gradient[at]
         return _block_recalibrated_draws, (*place, noise, recalibration, priors)
+
+    def widened(self, times: float, n_groups: int) -> "PairInference":
+        """Return the inference with variances multiplied by `times`, for rows in `n_groups` groups."""
+        if self.information is None:
+            return self
+        variances = tuple(times * each.row_variance for each in (self.class_prior, self.label_frequency))
+        return replace(self, meat=times * self.information, row_variances=variances, n_groups=n_groups)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties."""

@@ -152,6 +152,23 @@ class _RayWorker:
         STORE.forget(prefix)
 
 
+def _ray() -> Any:
+    try:
+        return import_module("ray")
+    except ImportError as error:
+        raise ImportError('scheduler="ray" needs the package ray: pip install ray.') from error
+
+
+def start_ray() -> None:
+    """Connect to the Ray cluster of the environment (RAY_ADDRESS), or start a session on this machine.
+
+    A session that exists already is kept. The command line uses this function; in Python, call ``ray.init``.
+    """
+    ray = _ray()
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+
+
 class RayActors:
     """Executor with one Ray actor for each CPU of the session. An actor gets the same batches in every pass.
 
@@ -160,10 +177,7 @@ class RayActors:
     """
 
     def __init__(self) -> None:
-        try:
-            ray: Any = import_module("ray")
-        except ImportError as error:
-            raise ImportError('scheduler="ray" needs the package ray: pip install ray.') from error
+        ray = _ray()
         if not ray.is_initialized():
             raise ClusterError('scheduler="ray" needs a Ray session. Call ray.init(...) first.')
         self.ray = ray

@@ -85,7 +85,10 @@ def test_known_leaks_are_not_searched_again(monkeypatch):
 def test_audits_are_compared_with_posteriors_without_audits():
     X, S, audit = make_rows()
     model = SAREMClassifier(propensity_attributes=["z"]).fit(X, S, audit=audit)
-    found = compare_audits(Subject.of(model, X, S, audit=audit))
+    found, narrow = (compare_audits(Subject.of(model, X, S, audit=audit, level=level)) for level in (0.95, 0.5))
+    for wide_group, narrow_group in zip(found.groups, narrow.groups, strict=True):
+        assert narrow_group[:5] == wide_group[:5]
+        assert narrow_group[6] - narrow_group[5] < wide_group[6] - wide_group[5]
     new = np.isfinite(audit) & ~(S == 1).any(axis=1)
     q = model.predict_posterior(X[new], S[new])
     assert (found.n, found.found) == (new.sum(), audit[new].sum())

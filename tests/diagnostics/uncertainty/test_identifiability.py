@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from tests.helpers import simulate_pair
@@ -45,6 +46,19 @@ def test_a_good_fit_is_identified(report):
     assert report.harmless == []
     assert report.data_interval.low < report.class_prior < report.data_interval.high
     assert 1 < report.penalised_condition < report.condition < 100
+
+
+def test_both_intervals_have_the_given_level_and_the_verdict_does_not_depend_on_it(data):
+    model = SAREMClassifier(propensity_attributes=["visits"]).fit(*data)
+    usual, narrow = identifiability_report(model), identifiability_report(model, level=0.5)
+    assert (usual.level, narrow.level) == (0.95, 0.5)
+    assert narrow.verdict == usual.verdict
+    assert narrow.class_prior_interval == model.class_prior_interval(level=0.5)
+    ends = [logit(each.data_interval) for each in (usual, narrow)]
+    half = [0.5 * (high - low) for low, high in ends]
+    assert half[1] / half[0] == pytest.approx(norm.ppf(0.75) / norm.ppf(0.975))
+    with pytest.raises(ValueError, match="level must"):
+        identifiability_report(model, level=1.5)
 
 
 def test_directions_add_up_to_the_class_priors_variance(data):

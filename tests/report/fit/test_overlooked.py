@@ -9,8 +9,12 @@ from scipy.special import expit
 from tests.helpers import fit_quietly
 
 from scarless import NaiveClassifier, SAREMClassifier, TableClassifier
+from scarless.analysis.files import analyse_files
+from scarless.analysis.settings import Settings
 from scarless.cli import main
 from scarless.report import model_report
+from scarless.report.fit.page import told_apart
+from scarless.scale import ParquetRows
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +61,43 @@ def test_a_naive_model_has_no_estimate(clinics):
     assert "does not estimate which positives have no label" in found.notes[0]
 
 
+def test_columns_that_cannot_be_compared_are_named_in_a_note(clinics):
+    table, s = clinics
+    late = pd.Series(np.where(s == 1, "yes", "no"), name="entered")
+    places = pd.Series([f"place {k}" for k in np.arange(1500) % 250], name="place")
+    found = model_report(fitted(table, s), table, s, n_ranked=0, by=["clinic", late, places]).overlooked
+    assert [each.column for each in found.columns] == ["clinic"]
+    assert any(note.startswith("Groups are not shown: 'entered' separates labelled from") for note in found.notes)
+    assert any(
+        note.startswith("Groups are not shown: 'place' has 250 groups of at least 5 rows") for note in found.notes
+    )
+    none = model_report(fitted(table, s), table, s, n_ranked=0, by=[late]).overlooked
+    assert none.columns == ()
+    assert len(none.notes) == 1
+
+
+def test_files_are_grouped_with_all_rows(clinics, tmp_path, monkeypatch):
+    monkeypatch.setattr("scarless.analysis.files.SAMPLE_ROWS", 600)
+    table, s = clinics
+    for k, rows in enumerate(np.array_split(np.arange(1500), 3)):
+        table.assign(label=s).iloc[rows].to_parquet(tmp_path / f"{k}.parquet", index=False)
+    settings = Settings(label="label", propensity_attributes=["clinic"], model="logistic", by=["clinic", "visits"])
+    analysis = analyse_files(ParquetRows(tmp_path), settings)
+    found = analysis.report().overlooked
+    clinic, visits = found.columns
+    assert [group.rows for group in clinic.groups] == table["clinic"].value_counts().sort_index().tolist()
+    assert sum(group.labelled for group in visits.groups) == s.sum()
+    assert found.notes[0] == "This section is about all 1,500 rows of the files, not only about the sample."
+    assert any("Only the section 'Who is overlooked?' is about all rows." in note for note in analysis.notes)
+
+
+@pytest.mark.parametrize("role", ["label", "audit", "id"], ids=["label", "audit", "id"])
+def test_groups_by_the_label_the_audit_or_the_id_are_refused(role):
+    settings = Settings(label="label", audit="audit", id="id", by=[role], scar=True)
+    with pytest.raises(ValueError, match=rf"Column '{role}' \(--by\) is also the {role} column, so its groups do not"):
+        settings.check_columns(["label", "audit", "id", "x"])
+
+
 def test_the_command_line_selects_columns_and_refuses_unknown_ones(clinics, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table, s = clinics
@@ -70,3 +111,11 @@ def test_the_command_line_selects_columns_and_refuses_unknown_ones(clinics, tmp_
     capsys.readouterr()
     assert main([*fit, "--by", "hospital", "--out", "other"]) != 0
     assert "hospital" in capsys.readouterr().err
+
+
+def test_long_names_of_groups_are_told_apart_in_pictures():
+    long = "a hospital with a name that is much too long for the margin"
+    assert len(set(told_apart([f"{long}, ward {k} of many wards of this hospital" for k in range(40)]))) == 40
+    other = [f"{long} {k}" for k in ("north of the river and of the road x", "north of the river and of the road y")]
+    assert told_apart([*other, "city"])[0].startswith("1. a hospital")  # The names share no beginning.
+    assert told_apart(["city"]) == ["city"]

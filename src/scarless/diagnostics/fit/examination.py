@@ -112,7 +112,9 @@ class Examination:
         twin = copy(subject.inner)
         twin.feature_names_in_ = np.array(subject.column_labels, dtype=object)  # the report shows names of raw columns
         try:
-            found = replace(identifiability_report(twin), class_prior_interval=subject.prior_interval())
+            found = replace(
+                identifiability_report(twin, level=subject.level), class_prior_interval=subject.prior_interval()
+            )
             return cls(subject, sample, rng, found, "")
         except REFUSALS as error:
             return cls(subject, sample, rng, None, str(error))

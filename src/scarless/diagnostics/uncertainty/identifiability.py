@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logit
 
 from scarless.checks.estimators import opened
+from scarless.checks.options import check_share
 from scarless.diagnostics.uncertainty.directions import (
     CLASSIFIER,
     MAX_ATTRIBUTES_NAMED,
@@ -147,7 +148,7 @@ class IdentifiabilityReport:
         return f"<div><h4>Identifiability</h4><p><b>{escape(first)}</b></p><ul>{items}</ul></div>"
 
 
-def identifiability_report(estimator: Any) -> IdentifiabilityReport:
+def identifiability_report(estimator: Any, *, level: float = _CONFIDENCE_LEVEL) -> IdentifiabilityReport:
     r"""Report which parts of a fit the data determine, and which parts the penalty determines.
 
     The report analyses the information matrix `H` of the likelihood at the fit, for centred columns and parameters
@@ -169,6 +170,8 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     ----------
     estimator : fitted SAREMClassifier, SAREMClassifierCV or SCARClassifier
         Fitted classifier whose class model and propensity model are logistic.
+    level : float in (0, 1), default=0.95
+        Confidence level of both intervals. The verdict always refers to 95% intervals.
 
     Returns
     -------
@@ -200,24 +203,26 @@ def identifiability_report(estimator: Any) -> IdentifiabilityReport:
     - ...
     - This analysis is local; profile_class_prior covers a wider range.
     """
-    estimator, _ = opened(estimator)
+    level, (estimator, _) = check_share(level, "level"), opened(estimator)
     inference = known_inference(estimator)
     fit = FitInformation.at(inference, _parameters(estimator, inference))
     logit_slope = fit.prior * (1.0 - fit.prior)
-    half = quantile(_CONFIDENCE_LEVEL) * fit.data_error / logit_slope if logit_slope > 0 else np.inf
-    data_interval = _logit_interval(fit.prior, half)
+    error = fit.data_error / logit_slope if logit_slope > 0 else np.inf
+    half = quantile(_CONFIDENCE_LEVEL) * error
+    usual = _logit_interval(fit.prior, half)
     swapped = inference.mean_propensity if inference.swappable else None
     higher = getattr(estimator, "higher_optimum_", None)
     moving, harmless = fit.directions()
-    verdict = _verdict(half, data_interval, swapped, reliable=_is_reliable(estimator, inference, data_interval))
+    verdict = _verdict(half, usual, swapped, reliable=_is_reliable(estimator, inference, usual))
     form = getattr(estimator, "form_test_", None)
     if form is not None and form.rejected and verdict != "not identified":
         verdict = CONTRADICTED
     return IdentifiabilityReport(
         verdict="not identified" if higher is not None else verdict,
         class_prior=estimator.class_prior_,
-        class_prior_interval=estimator.class_prior_interval(level=_CONFIDENCE_LEVEL),
-        data_interval=data_interval,
+        class_prior_interval=estimator.class_prior_interval(level=level),
+        data_interval=_logit_interval(fit.prior, quantile(level) * error),
+        level=level,
         swapped=swapped,
         condition=fit.data.condition,
         penalised_condition=fit.penalised.condition,

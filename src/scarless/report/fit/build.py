@@ -20,7 +20,7 @@ from scarless.report.fit.checks import make_checks
 from scarless.report.fit.data import NamedValue
 from scarless.report.fit.looks import make_checked, make_given
 from scarless.report.fit.page import FitReport
-from scarless.report.fit.parts import make_columns, make_effects, make_overlooked, make_ranked
+from scarless.report.fit.parts import RowsInFiles, make_columns, make_effects, make_overlooked, make_ranked
 from scarless.report.words import text
 
 PACKAGES = ("scarless", "scikit-learn", "numpy", "scipy", "pandas", "polars", "skrub", "lightgbm", "xgboost")
@@ -131,11 +131,15 @@ def report_on(
     n_listed: int = N_LISTED,
     by: Sequence[Any] = (),
     changes: AuditChanges | None = None,
+    all_rows: RowsInFiles | None = None,
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
 ) -> FitReport:
-    """Return the report of the subject that `make_subject` returns; warnings of that call are shown too."""
+    """Return the report of the subject that `make_subject` returns; warnings of that call are shown too.
+
+    `all_rows` are the rows of the section "Who is overlooked?", if the subject has only a sample of the rows.
+    """
     n_ranked, n_listed = check_whole(n_ranked, "n_ranked", at_least=0), check_whole(n_listed, "n_listed", at_least=0)
     rng, run_values = check_random_stream(random_state), _check_run(run)
     report_step = (lambda _: None) if progress is None else progress
@@ -151,7 +155,7 @@ def report_on(
         report_step("computing the effects of the columns")
         effects = make_effects(subject, rng)
         report_step("estimating who is overlooked")
-        overlooked = make_overlooked(subject, by)
+        overlooked = make_overlooked(subject, by, all_rows)
         checks = make_checks(exam, report_step)
         answer = make_answer(subject, exam.identifiability, checks)
         columns = make_columns(subject)

@@ -366,7 +366,7 @@ def group_shares(shares: GroupedShares, total: IntervalEstimate) -> Panel | None
     shown = [each for each in shares.groups if each.missed.value is not None]
     if not shown:
         return None
-    left = NAME_WIDTH + 8
+    left, names = NAME_WIDTH + 8, told_apart([each.name for each in shown])
 
     def x(value: float) -> float:
         return left + value * (RIGHT - left)
@@ -381,7 +381,7 @@ def group_shares(shares: GroupedShares, total: IntervalEstimate) -> Panel | None
     dots: list[Dot] = []
     for i, each in enumerate(shown):
         y, colour = FOREST_TOP + ROW * (i + 0.5), "k2" if each.differs else "k1"
-        texts.append(Text(0.0, y + 4, short(each.name)))
+        texts.append(Text(0.0, y + 4, names[i]))
         if each.missed.low is not None and each.missed.high is not None:
             lines.append(Line(((x(each.missed.low), y), (x(each.missed.high), y)), f"interval {colour}"))
         dots.append(Dot(x(each.missed.value or 0.0), y, colour))
@@ -553,6 +553,26 @@ def _ends(low: float, high: float) -> tuple[float, float]:
 def _tick(value: float, as_share: bool) -> str:
     shown = f"{100 * value:.4g}%" if as_share else f"{value:.4g}"
     return "0" if value == 0 and not as_share else shown.replace("-", "−")
+
+
+def told_apart(names: list[str]) -> list[str]:
+    """Return names that fit into the margin of a picture; a long beginning that all names share is left out.
+
+    Examples
+    --------
+    >>> told_apart([f"a very long name of a hospital, ward {k}" for k in (3, 4)])
+    ['…3', '…4']
+    >>> told_apart(["city", "rural"])
+    ['city', 'rural']
+    """
+    shortened = [short(name) for name in names]
+    if len(set(shortened)) == len(set(names)):
+        return shortened
+    ends = min(names), max(names)  # what these two share, all names share
+    same = next((i for i, (a, b) in enumerate(zip(*ends, strict=False)) if a != b), min(map(len, ends)))
+    first = names[0].rfind(" ", 0, same) + 1
+    rests = [short(f"…{name[first:]}") for name in names]
+    return rests if len(set(rests)) == len(set(names)) else [short(f"{i + 1}. {each}") for i, each in enumerate(names)]
 
 
 def short(name: str, room: float = NAME_WIDTH - 4) -> str:

@@ -1,7 +1,7 @@
 """The ranked rows, the effects of columns, the groups of rows, and the columns of the table, as data of a report."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from scarless.diagnostics.fit.rows import (
     top_rows,
 )
 from scarless.diagnostics.fit.subject import Subject, describe_columns
-from scarless.diagnostics.grouping import MAX_CATEGORIES
+from scarless.diagnostics.grouping import MAX_CATEGORIES, UnusableGroups
 from scarless.diagnostics.missed import MissedPositives, missed_positives
 from scarless.models import NaiveClassifier, SCARClassifier
 from scarless.models.explaining import has_coefficients
@@ -408,11 +408,21 @@ MAX_COLUMNS_OF_GROUPS = 8  # columns that define groups by default; a page with 
 MANY_ROWS, DRAWS, FEW_DRAWS = 100_000, 400, 100  # tables with many rows get few draws, for speed
 
 
-def make_overlooked(subject: Subject, by: Sequence[Any]) -> Overlooked:
+class RowsInFiles(NamedTuple):
+    """All rows of a fit to files, of which the report shows a sample; labels, audits and weights are column names."""
+
+    X: Any
+    s: Any
+    audit: str | None
+    sample_weight: str | None
+    n_rows: int
+
+
+def make_overlooked(subject: Subject, by: Sequence[Any], rows: RowsInFiles | None = None) -> Overlooked:
     """Return the shares of positives without a label in the groups of each column; no columns if that is not available.
 
     `by` has names of raw columns, or a Series with the group of each row. If it is empty, the propensity attributes and
-    the columns with few categories define the groups.
+    the columns with few categories define the groups. With `rows`, the shares are for these rows.
     """
     names = list(by) or _default_groups(subject)
     none = IntervalEstimate(None)
@@ -420,16 +430,34 @@ def make_overlooked(subject: Subject, by: Sequence[Any]) -> Overlooked:
         return Overlooked(none, (), ("Not available: this model does not estimate which positives have no label.",))
     if not names:
         return Overlooked(none, (), ("No column has few categories. Name columns with --by.",))
-    given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "propensity": subject.propensity}
-    n_draws = FEW_DRAWS if subject.n_rows > MANY_ROWS else DRAWS
-    found = missed_positives(
-        subject.model, subject.X, subject.labels, names, **given, level=subject.level, n_draws=n_draws
-    )
+    found, notes = _missed(subject, names, rows)
+    if found is None:
+        return Overlooked(none, (), tuple(notes))
     columns = tuple(_grouped(found, name, k) for k, name in enumerate(dict.fromkeys(found.by)))
-    notes = [*found.notes]
+    notes += found.notes
+    if rows is not None and rows.n_rows > subject.n_rows:
+        notes.insert(0, f"This section is about all {rows.n_rows:,} rows of the files, not only about the sample.")
     if subject.may_be_swapped:
         notes.insert(0, "Do not rely on these shares: the class model and the labelling model may be swapped.")
     return Overlooked(_estimate(found.total["missed_share"]), columns, tuple(plain(note) for note in notes))
+
+
+def _missed(subject: Subject, names: list[Any], rows: RowsInFiles | None) -> tuple[MissedPositives | None, list[str]]:
+    """Return the shares, and notes on columns that were left out because their groups cannot be compared."""
+    n_rows = subject.n_rows if rows is None else rows.n_rows
+    notes: list[str] = []
+    while names:
+        given: dict[str, Any] = {"level": subject.level, "n_draws": FEW_DRAWS if n_rows > MANY_ROWS else DRAWS}
+        try:
+            if rows is not None:
+                given |= {"audit": rows.audit, "sample_weight": rows.sample_weight}
+                return missed_positives(subject.model, rows.X, rows.s, names, **given), notes
+            given |= {"audit": subject.audit, "sample_weight": subject.weights, "propensity": subject.propensity}
+            return missed_positives(subject.model, subject.X, subject.labels, names, **given), notes
+        except UnusableGroups as error:
+            notes.append(str(error).replace("by: ", "Groups are not shown: ", 1))
+            names = [name for name in names if str(getattr(name, "name", name)) != error.by]
+    return None, notes
 
 
 def _default_groups(subject: Subject) -> list[str]:
