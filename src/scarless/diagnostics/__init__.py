@@ -7,6 +7,8 @@ from scarless.diagnostics.audits.plan import AuditPlan, AuditPlanDisplay, plan_a
 from scarless.diagnostics.audits.yields import YieldCurve, yield_curve
 from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
+from scarless.diagnostics.drift.detect import detect_drift
+from scarless.diagnostics.drift.result import Drift
 from scarless.diagnostics.missed import MissedPositives, missed_positives
 from scarless.diagnostics.missed_display import MissedPositivesDisplay
 from scarless.diagnostics.scar.attribute_display import LabellingAttributesDisplay
@@ -34,6 +36,7 @@ __all__ = [
     "ClassCalibrationDisplay",
     "ClassPriorProfile",
     "Display",
+    "Drift",
     "GoodnessOfFit",
     "GoodnessOfFitDisplay",
     "IdentifiabilityReport",
@@ -55,6 +58,7 @@ __all__ = [
     "audited_class_prior",
     "bootstrap_intervals",
     "class_calibration",
+    "detect_drift",
     "goodness_of_fit",
     "identifiability_report",
     "label_calibration",
