@@ -67,6 +67,7 @@ class ColumnShifts:
     auc_p_value: float
     n_old: int
     n_new: int
+    wrong_types: tuple[str, ...]  # columns whose values have another type than in the fit
     notes: tuple[str, ...]
 
     @property
@@ -105,9 +106,16 @@ def compare_columns(
     )
     compared = [j for j, column in enumerate(described) if column.kind != DATE]
     auc = _auc(reference.codes[:, compared], codes[:, compared], w, level, rng)
-    notes = _notes(reference, described, X, codes, auc is None, len(w))
+    places = reference.places.tolist()
+    wrong = [each.name for each, place in zip(described, places, strict=True) if not is_of_kind(each, X, place)]
+    notes = _notes(reference, described, wrong, codes, auc is None, len(w))
+    if auc is not None and auc[2] < 0.5:  # Equal rows among both kinds mislead the classifier.
+        notes = (
+            "Some of these rows seem to be rows of the fit. The comparison is then too favourable: pass new rows only.",
+            *notes,
+        )
     value, low, high, p = auc or (np.nan, np.nan, np.nan, np.nan)
-    return ColumnShifts(tuple(columns), value, low, high, p, reference.n_rows, len(w), notes)
+    return ColumnShifts(tuple(columns), value, low, high, p, reference.n_rows, len(w), tuple(wrong), notes)
 
 
 def _shift(column: ReferenceColumn, codes: NDArray[np.uint8], w: Vector, n_old: float, n_new: float) -> ColumnShift:
@@ -192,14 +200,14 @@ def _auc(
 def _notes(
     reference: ReferenceRows,
     columns: list[ReferenceColumn],
-    X: Any,
+    wrong: list[str],
     codes: NDArray[np.uint8],
     too_few: bool,
     n_new: int,
 ) -> tuple[str, ...]:
     notes = []
-    for j, (column, place) in enumerate(zip(columns, reference.places.tolist(), strict=True)):
-        if not is_of_kind(column, X, place):
+    for j, column in enumerate(columns):
+        if column.name in wrong:
             was = {CATEGORY: "categories", DATE: "dates", TEXT: "texts"}.get(column.kind, "numbers")
             notes.append(
                 f"Column {column.name!r} held {was} in the fit, but these rows have values of another type. The model "
@@ -220,7 +228,7 @@ def _notes(
         )
     if too_few:
         notes.append(
-            f"There are too few rows for a classifier of new against old rows: it needs {MIN_ROWS_FOR_AUC} new rows "
+            f"There are too few rows for the classifier of new against old rows: it needs {MIN_ROWS_FOR_AUC} new rows "
             f"and {MIN_ROWS_FOR_AUC} rows of the fit; there are {n_new:,} and {len(reference.codes):,}."
         )
     return tuple(notes)

@@ -9,7 +9,7 @@ from scarless.checks.attributes import names_of
 from scarless.checks.estimators import opened
 from scarless.checks.looks import check_looks, looks_of
 from scarless.checks.options import check_counts, check_propensity, check_random_stream, check_share, check_whole, shown
-from scarless.checks.rows import count_rows, named_values, warn_about_row_order
+from scarless.checks.rows import count_rows, warn_about_row_order
 from scarless.checks.tables import in_files, take_rows
 from scarless.diagnostics.drift.columns import ColumnShifts, compare_columns
 from scarless.diagnostics.drift.labels import (
@@ -21,7 +21,7 @@ from scarless.diagnostics.drift.labels import (
 )
 from scarless.diagnostics.drift.result import Drift, judge
 from scarless.metrics.scorers import class_probability, coding_of
-from scarless.models import NaiveClassifier, PropensityWeightedClassifier
+from scarless.models import NaiveClassifier, PropensityWeightedClassifier, PUClassifier
 from scarless.models.inspection import any_label_probability, draw_predictions, false_label_probability
 from scarless.models.pair import refuse_wrapped
 from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector
@@ -165,7 +165,7 @@ def _checked_table(estimator: Any, X: Any) -> Any:
     refuse_wrapped(estimator)
     model = opened(estimator)[0]
     refuse_wrapped(model)
-    if isinstance(model, NaiveClassifier) or not hasattr(model, "predict_proba"):
+    if isinstance(model, NaiveClassifier) or not isinstance(model, PUClassifier):
         raise TypeError(
             f"estimator: {type(model).__name__} does not predict how often labels arrive. Fit SAREMClassifierCV or "
             "another classifier with a propensity."
@@ -367,6 +367,7 @@ def _positives(
         notes.append("According to the fit, every positive is labelled, so it cannot estimate the number of positives.")
         return None, None
     found = count_positives(rows, level, rng)
-    return found, None if check is None else count_positives_after_shift(rows, level, rng)
+    known = check is not None and not check.all_or_none
+    return found, count_positives_after_shift(rows, level, rng) if known else None
 
 

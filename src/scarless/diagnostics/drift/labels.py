@@ -29,6 +29,7 @@ MIN_EXPECTED = 5.0  # expected labels of a group; smaller groups are merged, as 
 MAX_COLUMNS_OF_GROUPS = 100  # columns whose groups are tested
 MAX_SUSPECTS = 3  # columns with the most uneven labels, whose groups are tried as explanations
 N_PERIODS = 6
+MAX_ROWS_DRAWN = 1_000  # the class of each row is drawn; a normal distribution is accurate for more rows
 _N_BINS = 5
 _LARGEST_LOGIT = 30.0
 
@@ -112,6 +113,7 @@ class LabelCheck:
     detectable: float  # relative change of the number of labels that is detected with a probability of 80%
     of_class: Explanation
     of_labelling: Explanation
+    all_or_none: str  # "all" if all rows have a label, "none" if no row has one; otherwise ""
     preferred: str  # "class" or "labelling", if the labels fit one explanation clearly better; otherwise ""
 
     @property
@@ -155,6 +157,8 @@ def check_labels(
     # The explanations matter only if labels differ, and take most of the time.
     suspects = [groupings[each.by] for each in by_column[:MAX_SUSPECTS]] if p_value < SIGNIFICANT else []
     explained = rows if p_value < SIGNIFICANT else rows._replace(draws=None)
+    assert rows.s is not None
+    every = "all" if rows.s.all() else "" if rows.s.any() else "none"
     of_class, of_labelling = (_explain(of, explained, [one, *suspects]) for of in ("class", "labelling"))
     check = LabelCheck(
         total=total,
@@ -165,7 +169,8 @@ def check_labels(
         detectable=float((quantile(0.95) + quantile(0.6)) * spread / max(float(total.predicted[0]), 1e-12)),
         of_class=of_class[0],
         of_labelling=of_labelling[0],
-        preferred=_preferred(of_class, of_labelling),
+        all_or_none=every,
+        preferred="" if every else _preferred(of_class, of_labelling),
     )
     return check, notes
 
@@ -323,8 +328,7 @@ def count_positives(rows: NewRows, level: float, rng: np.random.Generator) -> Es
     value = float(rows.w @ rows.f)
     if rows.draws is None:
         return _scaled(value, None, rows, level)
-    f = rows.draws.f
-    drawn = rows.w @ f + rng.standard_normal(f.shape[1]) * np.sqrt(np.square(rows.w) @ (f * (1.0 - f)))
+    drawn = _realised(rows.draws.f, rows.w, rng)
     return _scaled(value, drawn, rows, level)
 
 
@@ -345,8 +349,15 @@ def count_positives_after_shift(rows: NewRows, level: float, rng: np.random.Gene
     found = shifts.fit_shift(u, e, h, rows.s, rows.w)
     noise = rng.standard_normal(u.shape[1]) / np.sqrt(np.maximum(found.information, 1e-3))
     q = _posterior(expit(u + found.shift + noise), e, h, rows.s)
-    drawn = rows.w @ q + rng.standard_normal(u.shape[1]) * np.sqrt(np.square(rows.w) @ (q * (1.0 - q)))
+    drawn = _realised(q, rows.w, rng)
     return _scaled(value, drawn, rows, level)
+
+
+def _realised(q: Matrix, w: Vector, rng: np.random.Generator) -> Vector:
+    """Draw the number of positives for each column of probabilities; with many rows, from a normal distribution."""
+    if w.size <= MAX_ROWS_DRAWN:
+        return np.asarray(w @ (rng.random(q.shape) < q))
+    return np.asarray(w @ q + rng.standard_normal(q.shape[1]) * np.sqrt(np.square(w) @ (q * (1.0 - q))))
 
 
 def _posterior(f: Matrix, e: Matrix, h: Matrix, s: Vector) -> Matrix:

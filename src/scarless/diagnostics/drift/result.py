@@ -108,13 +108,14 @@ class Drift:
             f"Labels: {total.observed[0]:,.0f} rows have one; {total.predicted[0]:,.0f} were predicted "
             f"({100 * self.level:.6g}% range {total.low[0]:,.0f} to {total.high[0]:,.0f})."
         ]
-        for each in [each for each in found.differing if each is not total][:GROUPS_SHOWN]:
+        uneven = [] if found.all_or_none else [each for each in found.differing if each is not total]
+        for each in uneven[:GROUPS_SHOWN]:
             j = each.worst()
             lines.append(
                 f"Where {each.by} is {each.names[j]}, {each.observed[j]:,.0f} rows have a label; "
                 f"{each.predicted[j]:,.0f} were predicted ({each.low[j]:,.0f} to {each.high[j]:,.0f})."
             )
-        if found.differing:
+        if found.differing and not found.all_or_none:
             lines.append(self._explanation())
         return lines
 
@@ -141,7 +142,8 @@ class Drift:
         """Return a sentence on the expected number of positives."""
         if self.positives is None:
             return "Positives: this fit cannot estimate their number."
-        same = f"Positives: if nothing changed, expect {_count(self.positives, self.level)} of {self.n_rows:,} rows"
+        same = f"Positives: if nothing changed, expect {_count(self.positives, self.level)} of {self.n_rows:,} "
+        same += "row" if self.n_rows == 1 else "rows"
         if self.positives_if_prior_changed is None:
             return f"{same}."
         return (
@@ -332,6 +334,9 @@ def judge(columns: ColumnShifts | None, labels: LabelCheck | None, n_rows: int) 
     count rarer labels as rarer positives, or the reverse. If labels are as predicted, the model still holds for rows
     that are like those of the fit.
     """
+    if columns is not None and columns.wrong_types:
+        named = listed([repr(name) for name in columns.wrong_types], 3)
+        return UNKNOWN, f"The values of {named} have another type than in the fit: correct them, and check again."
     if labels is not None and labels.differing:
         return _judge_labels(labels)
     moved = columns is not None and (bool(columns.moved) or columns.auc_moved)
@@ -346,13 +351,17 @@ def judge(columns: ColumnShifts | None, labels: LabelCheck | None, n_rows: int) 
         why = "there are no labels" if labels is None else "there are too few labels"
         return REFIT, f"The rows changed ({names}), and {why} to check whether the model still holds for them."
     if n_rows < MIN_ROWS or (columns is None and not checked):
-        why = f"{n_rows:,} new rows are" if n_rows < MIN_ROWS else "the labels and columns of these rows are"
+        few = "1 new row is" if n_rows == 1 else f"{n_rows:,} new rows are"
+        why = few if n_rows < MIN_ROWS else "the labels and columns of these rows are"
         return UNKNOWN, f"No change was found, but {why} not enough to find one."
     return FINE, _fine(columns, labels, moved=moved)
 
 
 def _judge_labels(labels: LabelCheck) -> tuple[str, str]:
     total = labels.total
+    if labels.all_or_none:
+        has = "All rows have" if labels.all_or_none == "all" else "No row has"
+        return LABELLING, f"{has} a label, but {total.predicted[0]:,.0f} of {total.n_rows[0]:,} rows were predicted to."
     uneven = [each for each in labels.columns if each.differs]
     found = total if total.differs and not uneven else (uneven or labels.differing)[0]
     j = found.worst()
