@@ -33,7 +33,9 @@ def test_errors_are_the_derivatives_times_the_noise(fitted):
     f, e = fitted.predict_proba(X)[:, 1], fitted.predict_propensity(X)
     ones = np.ones((50, 1))
     np.testing.assert_allclose(of_f, (f * (1 - f))[:, None] * (np.hstack([X, ones]) @ noise[:, :4].T), atol=1e-5)
-    np.testing.assert_allclose(of_e, (e * (1 - e))[:, None] * (np.hstack([X[:, [2]], ones]) @ noise[:, 4:].T), atol=1e-5)
+    np.testing.assert_allclose(
+        of_e, (e * (1 - e))[:, None] * (np.hstack([X[:, [2]], ones]) @ noise[:, 4:].T), atol=1e-5
+    )
 
 
 MODELS = {

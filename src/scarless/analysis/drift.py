@@ -41,7 +41,7 @@ def table_drift(model: Any, table: Any, *, label: str | None = None) -> Drift:
     observed, _ = observed_again(table, settings)
     X = table[[name for name in model.feature_names_in_ if name in table.columns]]
     given: dict[str, Any] = {"level": settings.level, "random_state": settings.seed, "time": _date_column(X, table)}
-    notes = []
+    notes: list[str] = []
     if settings.sample_weight:
         given["sample_weight"] = _weights(table, settings, notes)
     if settings.known_propensity and settings.known_propensity in table.columns:

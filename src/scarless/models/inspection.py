@@ -184,7 +184,7 @@ def draw_group_sums(
 
 
 class PredictionErrors(NamedTuple):
-    """Draws of the probabilities of new rows, and errors of both probabilities to first order; see `pair.predictive`."""
+    """Draws of the probabilities of new rows, and errors of both probabilities to first order."""
 
     draws: ProbabilityDraws | None
     errors: tuple[Matrix, Matrix] | None

@@ -1,6 +1,6 @@
 """Comparisons of two samples of rows, and of observed with predicted labels."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -12,6 +12,17 @@ _MAX_SHIFT = 12.0  # largest shift of logits; beyond it, all probabilities are 0
 _MIN_PROBABILITY = 1e-12
 _STEPS, _TOLERANCE = 60, 1e-8
 _MIN_P_VALUE = 1e-16  # smaller p-values are rounding errors
+
+
+def bin_sums(codes: Any, values: Vector, n_bins: int) -> Vector:
+    """Return the sum of the values in each bin.
+
+    Examples
+    --------
+    >>> bin_sums(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 3)
+    array([1., 0., 5.])
+    """
+    return np.asarray(np.bincount(codes, weights=values, minlength=n_bins), dtype=np.float64)
 
 
 def ks_distance(old: Vector, new: Vector) -> float:
@@ -146,9 +157,7 @@ def fit_shift(moving: Matrix, other: Matrix, wrong: Vector | float, s: Vector, w
     return FittedShift(delta, information, value - _shift_sums(moving, other, wrong, s, w)[2])
 
 
-def _shift_sums(
-    u: Matrix, other: Matrix, wrong: Vector | float, s: Vector, w: Vector
-) -> tuple[Vector, Vector, Vector]:
+def _shift_sums(u: Matrix, other: Matrix, wrong: Vector | float, s: Vector, w: Vector) -> tuple[Vector, Vector, Vector]:
     f = expit(u)
     p = np.clip(f * other + (1.0 - f) * wrong, _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
     slope = f * (1.0 - f) * (other - wrong)

@@ -43,8 +43,8 @@ def draw_probabilities(
         return _split(rows.collect(_block_recalibrated_draws, *given))
     if pair.source is None or priors is None:
         return None
-    given = (pair.source, pair.objective, pair.parameters, priors, rng.random(n_draws))
-    return _split(rows.collect(_block_member_draws, *given))
+    place = (pair.source, pair.objective, pair.parameters)
+    return _split(rows.collect(_block_member_draws, *place, priors, rng.random(n_draws)))
 
 
 def label_probability_errors(

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from scarless.checks.attributes import names_of
 from scarless.checks.labels import is_missing
-from scarless.numerics.arrays import Matrix, Vector
+from scarless.numerics.arrays import Vector
+from scarless.numerics.shifts import bin_sums
 
 MAX_COLUMNS = 300  # described columns; with MAX_CELLS, the description needs less than 200 kB
 MAX_CELLS = 90_000  # bytes of the sample: rows times columns
@@ -53,7 +55,7 @@ class ReferenceColumn(NamedTuple):
         words = [f"{edge:.6g}" for edge in self.edges]
         if not words:
             return ["any value", MISSING]
-        between = [f"{a} to {b}" for a, b in zip(words, words[1:], strict=False)]
+        between = [f"{a} to {b}" for a, b in pairwise(words)]
         return [f"{words[0]} or less", *between, f"more than {words[-1]}", MISSING]
 
 
@@ -142,7 +144,7 @@ def describe_rows(
         for column in _describe(names[place], place, X, prepared, origins, w, allowed)[: MAX_COLUMNS - len(found)]:
             characters += sum(map(len, column.levels))
             codes = column_codes(column, X, place, prepared)
-            counts = np.bincount(codes, weights=w, minlength=column.n_bins)
+            counts = bin_sums(codes, w, column.n_bins)
             found.append((column._replace(counts=counts), codes))
             places.append(place)
     rng, n_sample = np.random.default_rng(seed), min(n_rows, MAX_SAMPLE_ROWS, MAX_CELLS // max(len(found), 1))
@@ -240,8 +242,8 @@ def column_codes(column: ReferenceColumn, X: Any, place: int, prepared: Any = No
     numbers = as_numbers(values)
     if numbers is None:
         numbers = as_days(values) if column.kind == DATE else np.full(values.shape[0], np.nan)
-    codes = np.searchsorted(column.edges, numbers, side="left")
-    return np.where(np.isfinite(numbers), codes, missing).astype(np.uint8)
+    places = np.searchsorted(column.edges, numbers, side="left")
+    return np.where(np.isfinite(numbers), places, missing).astype(np.uint8)
 
 
 def is_of_kind(column: ReferenceColumn, X: Any, place: int) -> bool:
@@ -275,7 +277,7 @@ def raw_values(X: Any, place: int) -> NDArray[Any]:
     elif hasattr(X, "get_column"):
         values = X.get_column(X.columns[place]).to_numpy()
     else:
-        values = X[:, [place]].toarray()[:, 0] if hasattr(X, "toarray") else np.asarray(X)[:, place]
+        values = X.tocsc()[:, [place]].toarray()[:, 0] if hasattr(X, "tocsc") else np.asarray(X)[:, place]
     return np.asarray(values)
 
 
@@ -287,7 +289,7 @@ def as_numbers(values: NDArray[Any]) -> Vector | None:
         return np.where(np.isnat(values), np.nan, (values - np.datetime64(0, "D")) / _DAY)
     if values.dtype.kind != "O":
         return None
-    there = [each for each in values[~is_missing(values)].tolist()]
+    there = values[~is_missing(values)].tolist()
     if not there or not all(isinstance(each, int | float) and not isinstance(each, bool) for each in there):
         return None
     numbers = np.full(values.size, np.nan)
@@ -328,8 +330,3 @@ def code_matrix(reference: ReferenceRows, X: Any, prepared: Any = None) -> NDArr
         for column, place in zip(columns, reference.places.tolist(), strict=True)
     ]
     return np.column_stack(codes) if codes else np.zeros((X.shape[0], 0), dtype=np.uint8)
-
-
-def shares(codes: NDArray[np.uint8], w: Vector, n_bins: int) -> Matrix:
-    """Return the share of each bin."""
-    return np.bincount(codes, weights=w, minlength=n_bins) / w.sum()

@@ -1,6 +1,7 @@
 """What changed between two fits: shares, coefficients and rankings, with intervals."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -94,9 +95,7 @@ def test_rankings(old, new):
 def test_coverage_of_the_difference_if_nothing_changed():
     """Of 40 pairs of fits to the same population, at most a few have an adjusted p-value below 0.05."""
     fits = [fit(seed, n=700) for seed in range(41)]
-    alarms = sum(
-        any(each.clear for each in compare_fits(a, b).differences) for a, b in zip(fits[:-1], fits[1:], strict=True)
-    )
+    alarms = sum(any(each.clear for each in compare_fits(a, b).differences) for a, b in pairwise(fits))
     assert alarms <= 5
 
 
@@ -171,7 +170,9 @@ def test_frame_html_and_display(old, new):
     assert frame.loc[("propensity", "x2"), "p_adjusted"] < 0.001
     assert found._repr_html_().count("<tr>") == 1 + len(found.differences)
     axes = found.plot().ax_
-    assert [each.get_text() for each in axes.get_yticklabels()][0] == "class prior"
+    assert next(each.get_text() for each in axes.get_yticklabels()) == "class prior"
     assert axes.get_title() == "What changed between the fits"
+    again = FitComparisonDisplay.from_estimators(old, new, level=0.9)
+    assert again.result.level == 0.9
     with pytest.raises(TypeError, match="result must be a FitComparison, as returned by compare_fits; got str"):
         FitComparisonDisplay("a")

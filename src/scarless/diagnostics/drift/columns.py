@@ -120,7 +120,7 @@ def compare_columns(
 
 def _shift(column: ReferenceColumn, codes: NDArray[np.uint8], w: Vector, n_old: float, n_new: float) -> ColumnShift:
     """Compare the bins of old and new rows; the last bin is for missing values."""
-    old, new = column.counts, np.bincount(codes, weights=w, minlength=column.n_bins)
+    old, new = column.counts, shifts.bin_sums(codes, w, column.n_bins)
     missing = old[-1] / old.sum(), new[-1] / new.sum()
     scaled = old * n_old / old.sum(), new * n_new / new.sum()
     if column.kind == CATEGORY:

@@ -176,9 +176,11 @@ def _checked_table(estimator: Any, X: Any) -> Any:
             "pandas.read_parquet(...).sample(20_000)."
         )
     table = X if hasattr(X, "shape") else np.asarray(X)
-    if len(table.shape) == 2 and table.shape[0] == 0:
+    if len(table.shape) != 2:
+        raise ValueError(f"X must be a table with rows and columns; got the shape {tuple(table.shape)}.")
+    if table.shape[0] == 0:
         raise ValueError("X has no rows, so there is nothing to compare. Pass at least one row.")
-    return table
+    return table.tocsr() if hasattr(table, "tocsr") else table
 
 
 def _column_names(X: Any) -> list[Any]:
@@ -222,8 +224,8 @@ def _read_labels(model: Any, s: Any, n_rows: int) -> tuple[Any, Any]:
     """Return the labels as an array, and which rows have one; None without labels."""
     if s is None:
         return None, None
+    codes = check_looks(s, coding=model.label_coding_, name="s").labels
     labels = s.to_numpy() if hasattr(s, "to_numpy") else np.asarray(s)
-    codes = check_looks(labels, coding=model.label_coding_, name="s").labels
     if len(codes) != n_rows:
         raise ValueError(f"s has {len(codes)} rows, but X has {n_rows}. Pass one row of labels for each row of X.")
     looks = looks_of(model)
@@ -237,8 +239,8 @@ def _chosen(n_rows: int, w: Vector, rng: np.random.Generator, notes: list[str]) 
     if n_rows <= MAX_LABEL_ROWS:
         return np.arange(n_rows)
     notes.append(
-        f"Labels and positives are computed for a random sample of {MAX_LABEL_ROWS:,} of the {n_rows:,} rows; numbers of "
-        "positives are scaled to all rows."
+        f"Labels and positives are computed for a random sample of {MAX_LABEL_ROWS:,} of the {n_rows:,} rows. Numbers "
+        "of positives are scaled to all rows."
     )
     return np.sort(rng.choice(n_rows, MAX_LABEL_ROWS, replace=False))
 
@@ -301,8 +303,8 @@ def _errors(model: Any, rows: NewRows, errors: Any, n_draws: int, rng: np.random
         )
         return np.zeros((rows.f.size, 1))
     notes.append(
-        f"This {type(model).__name__} has no standard errors for the probability of a label. They are approximated from "
-        "the number of rows of the fit."
+        f"This {type(model).__name__} has no standard errors for the probability of a label. They are approximated "
+        "from the number of rows of the fit."
     )
     share = float(rows.w.sum()) / n_fit
     spread = np.sqrt(share * rows.p * (1.0 - rows.p))
@@ -325,7 +327,7 @@ def _time(estimator: Any, raw: Any, time: Any, X: Any) -> tuple[str, Vector] | N
     if isinstance(time, str):
         there = [str(name) for name in (names_of(X) or ())]
         if time not in there:
-            raise ValueError(f"time: there is no column {time!r} in X. Pass the name of a column, or a date for each row.")
+            raise ValueError(f"time: there is no column {time!r} in X. Name a column, or pass a date for each row.")
         return time, _days(raw_values(X, there.index(time)))
     values = time.to_numpy() if hasattr(time, "to_numpy") else np.asarray(time)
     if values.shape != (raw.shape[0],):
@@ -369,5 +371,3 @@ def _positives(
     found = count_positives(rows, level, rng)
     known = check is not None and not check.all_or_none
     return found, count_positives_after_shift(rows, level, rng) if known else None
-
-

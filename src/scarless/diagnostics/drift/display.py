@@ -48,7 +48,7 @@ class DriftDisplay(Display):
             )
         chosen = check_choice(part, "part", PARTS)
         if chosen == "labels" and result.labels is None:
-            raise ValueError("part='labels' needs labels, but detect_drift was called without them. Use part='columns'.")
+            raise ValueError("part='labels' needs labels, but detect_drift was called without s. Use part='columns'.")
         self.result = result
         self.part = ("columns" if result.labels is None else "labels") if chosen == "auto" else chosen
 
@@ -108,7 +108,9 @@ class DriftDisplay(Display):
         )
         scale, height = np.maximum(predicted, 1e-9), np.arange(len(names))[::-1]
         outside = (observed < low) | (observed > high)
-        ax.barh(height, (high - low) / scale, left=low / scale, color=GREY, alpha=0.35, label="range if nothing changed")
+        ax.barh(
+            height, (high - low) / scale, left=low / scale, color=GREY, alpha=0.35, label="range if nothing changed"
+        )
         for kind, colour, marker, label in (
             (outside, ORANGE, "o", "observed, outside the range"),
             (~outside, BLUE, "D", "observed, inside the range"),

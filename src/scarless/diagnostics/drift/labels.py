@@ -179,13 +179,13 @@ def _compare(rows: NewRows, groups: Grouping, level: float) -> LabelGroups:
     """Compare observed with predicted labels in groups."""
     assert rows.s is not None
     n, p, w, codes = len(groups.names), rows.p, rows.w, groups.codes
-    observed, predicted = (np.bincount(codes, weights=w * each, minlength=n) for each in (rows.s, p))
-    variance = np.maximum(np.bincount(codes, weights=np.square(w) * p * (1.0 - p), minlength=n), 1e-12)
+    observed, predicted = (shifts.bin_sums(codes, w * each, n) for each in (rows.s, p))
+    variance = np.maximum(shifts.bin_sums(codes, np.square(w) * p * (1.0 - p), n), 1e-12)
     member = sparse.csr_array((w, (codes, np.arange(w.size))), shape=(n, w.size))
     errors = np.asarray(member @ rows.errors).T
     if n > 1:
         scaled = np.minimum(p * observed.sum() / max(predicted.sum(), 1e-300), 1.0)
-        uneven = np.maximum(np.bincount(codes, weights=np.square(w) * scaled * (1.0 - scaled), minlength=n), 1e-12)
+        uneven = np.maximum(shifts.bin_sums(codes, np.square(w) * scaled * (1.0 - scaled), n), 1e-12)
         p_value = shifts.uneven_p_value(observed, predicted, uneven, errors)
     elif bool((w == 1).all()):
         mean = np.maximum(predicted[0] + errors[:, 0], 1e-9)
@@ -193,7 +193,7 @@ def _compare(rows: NewRows, groups: Grouping, level: float) -> LabelGroups:
     else:
         p_value = shifts.residual_p_value(observed - predicted, variance, errors)
     spread = quantile(level) * np.sqrt(variance + np.square(errors).mean(axis=0))
-    low, high = np.maximum(predicted - spread, 0.0), np.minimum(predicted + spread, np.bincount(codes, weights=w))
+    low, high = np.maximum(predicted - spread, 0.0), np.minimum(predicted + spread, shifts.bin_sums(codes, w, n))
     n_rows = np.bincount(codes, minlength=n)
     return LabelGroups(groups.by, groups.names, n_rows, observed, predicted, low, high, p_value, p_value)
 
@@ -211,8 +211,9 @@ def _probability_bins(rows: NewRows) -> Grouping:
 def _merged(groups: Grouping, rows: NewRows) -> Grouping:
     """Merge neighbouring groups until labels and rows without labels are expected in each."""
     n, p = len(groups.names), rows.p
-    with_label, without = (np.bincount(groups.codes, weights=each, minlength=n) for each in (p, 1.0 - p))
-    place, names, start = np.zeros(n, dtype=np.intp), [], 0
+    with_label, without = (shifts.bin_sums(groups.codes, each, n) for each in (p, 1.0 - p))
+    place, start = np.zeros(n, dtype=np.intp), 0
+    names: list[str] = []
     for j in range(n):
         place[j] = len(names)
         enough = min(with_label[start : j + 1].sum(), without[start : j + 1].sum()) >= MIN_EXPECTED

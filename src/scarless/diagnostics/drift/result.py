@@ -347,7 +347,7 @@ def judge(columns: ColumnShifts | None, labels: LabelCheck | None, n_rows: int) 
     checked = labels is not None and labels.detectable <= MAX_DETECTABLE
     if moved and not checked:
         assert columns is not None
-        names = listed([each.name for each in columns.moved], 3) if columns.moved else "several columns together"
+        names = _moved_names(columns)
         why = "there are no labels" if labels is None else "there are too few labels"
         return REFIT, f"The rows changed ({names}), and {why} to check whether the model still holds for them."
     if n_rows < MIN_ROWS or (columns is None and not checked):
@@ -375,9 +375,16 @@ def _judge_labels(labels: LabelCheck) -> tuple[str, str]:
     return LABELLING, f"{what}, and the labels cannot tell whether the positives or the labelling changed."
 
 
+def _moved_names(columns: ColumnShifts) -> str:
+    return listed([each.name for each in columns.moved], 3) if columns.moved else "several columns together"
+
+
 def _fine(columns: ColumnShifts | None, labels: LabelCheck | None, *, moved: bool) -> str:
     if labels is None:
-        return "The rows are like those of the fit; without labels, a change of the class prior or the labelling is not visible."
+        return (
+            "The rows are like those of the fit; without labels, a change of the class prior or of the labelling is "
+            "not visible."
+        )
     arrive = (
         f"Labels arrive as often as predicted ({labels.total.observed[0]:,.0f} and {labels.total.predicted[0]:,.0f}; "
         f"changes below about {labels.detectable:.0%} go unnoticed)"
@@ -385,7 +392,7 @@ def _fine(columns: ColumnShifts | None, labels: LabelCheck | None, *, moved: boo
     if columns is None:
         return f"{arrive}; the columns were not compared."
     if moved:
-        return f"{arrive}, although the rows changed ({listed([each.name for each in columns.moved], 3) or 'together'})."
+        return f"{arrive}, although the rows changed ({_moved_names(columns)})."
     return f"{arrive}, and the rows are like those of the fit."
 
 

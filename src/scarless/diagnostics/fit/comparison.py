@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import innermost, is_prepared
 from scarless.checks.options import check_random_stream, check_share, check_whole, shown
-from scarless.checks.rows import count_rows
 from scarless.diagnostics._drawing import BLUE, GREY, ORANGE, Display, as_text, legend_below
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.scar.attribute_tests import aligned
@@ -106,7 +105,8 @@ class FitComparison:
             sure = "clearly " if each.clear else ""
             tail = "" if each.clear else ", which may be chance" if np.isfinite(each.p_value) else ""
             lines.append(
-                f"The {each.what} {sure}{how} from {each.old:.3f} to {each.new:.3f} ({_interval(each)}{_p(each)}){tail}."
+                f"The {each.what} {sure}{how} from {each.old:.3f} to {each.new:.3f} "
+                f"({_interval(each)}{_p(each)}){tail}."
             )
         clear = [f"{each.name} ({each.what})" for each in self.coefficients if each.clear]
         if self.coefficients:
@@ -209,8 +209,8 @@ def compare_fits(
 
     References
     ----------
-    Zou and Donner (2008), "Construction of confidence limits about effect measures", Statistics in Medicine 27. Newcombe
-    (1998), Statistics in Medicine 17.
+    Zou and Donner (2008), "Construction of confidence limits about effect measures", Statistics in Medicine 27.
+    Newcombe (1998), Statistics in Medicine 17.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def _notes_on_fits(old: Any, new: Any) -> list[str]:
     notes = []
     kinds = [type(innermost(each)).__name__ for each in (old, new)]
     if kinds[0] != kinds[1]:
-        notes.append(f"The fits are of different classes ({kinds[0]} and {kinds[1]}), so that differences may be due to this.")
+        notes.append(f"The fits are of different classes ({kinds[0]} and {kinds[1]}), which may cause differences.")
     pairs = [getattr(innermost(each), "_pair", None) for each in (old, new)]
     sizes = [None if pair is None else (float(pair.weight), float(pair.labelled)) for pair in pairs]
     if sizes[0] is not None and sizes[0] == sizes[1]:
@@ -296,10 +296,9 @@ def _share(what: str, attribute: str, old: Any, new: Any, level: float) -> FitDi
     (a_low, a_high), (b_low, b_high) = ends  # type: ignore[misc]
     low = difference - np.hypot(b - b_low, a_high - a)
     high = difference + np.hypot(b_high - b, a - a_low)
-    inside = [float(each) for each in np.clip([a_low, a, a_high, b_low, b, b_high], 1e-12, 1.0 - 1e-12)]
-    width = np.hypot(logit(inside[2]) - logit(inside[0]), logit(inside[5]) - logit(inside[3])) / (2.0 * quantile(level))
-    z = abs(logit(inside[4]) - logit(inside[1])) / max(float(width), 1e-12)
-    p = float(2.0 * ndtr(-z))
+    errors = [_logit_error(innermost(each), attribute) for each in (old, new)]
+    logits = logit(np.clip([a, b], 1e-12, 1.0 - 1e-12))
+    p = float(2.0 * ndtr(-abs(logits[1] - logits[0]) / max(float(np.hypot(*errors)), 1e-12)))
     return FitDifference(what, "", a, b, difference, float(low), float(high), p, p)
 
 
@@ -309,6 +308,13 @@ def _ends(model: Any, attribute: str, level: float) -> tuple[float, float] | Non
     except (AttributeError, TypeError, ValueError):
         return None
     return (float(low), float(high)) if np.isfinite([low, high]).all() else None
+
+
+def _logit_error(model: Any, attribute: str) -> float:
+    """Return the standard error of the logit of a share, from the width of its 95% interval."""
+    ends = _ends(model, attribute, 0.95) or (0.0, 1.0)
+    low, high = logit(np.clip(ends, 1e-12, 1.0 - 1e-12))
+    return float(high - low) / (2.0 * quantile(0.95))
 
 
 class _Coefficient(NamedTuple):
@@ -372,13 +378,11 @@ def _coefficients(
 # --- ranking
 
 
-def _ranking(
-    old: Any, new: Any, X: Any, n_top: int, level: float, rng: np.random.Generator
-) -> RankingAgreement:
-    n_rows = count_rows(X)
+def _ranking(old: Any, new: Any, X: Any, n_top: int, level: float, rng: np.random.Generator) -> RankingAgreement:
+    a, b = (np.asarray(class_probability(each, X, coding_of(each)), dtype=np.float64) for each in (old, new))
+    n_rows = a.size
     if n_rows < 3:
         raise ValueError(f"X has {n_rows} rows, but a comparison of rankings needs at least 3. Pass more rows.")
-    a, b = (np.asarray(class_probability(each, X, coding_of(each)), dtype=np.float64) for each in (old, new))
     n_top = min(n_top, n_rows)
     point = _agreement(a, b, n_top)
     drawn = np.array([
@@ -438,8 +442,8 @@ class FitComparisonDisplay(Display):
 
     Examples
     --------
-    >>> from scarless.diagnostics import FitComparisonDisplay, compare_fits
-    >>> FitComparisonDisplay(compare_fits(old, new)).plot()  # doctest: +SKIP
+    >>> from scarless.diagnostics import FitComparisonDisplay
+    >>> FitComparisonDisplay.from_estimators(old, new)  # doctest: +SKIP
     """
 
     def __init__(self, result: FitComparison) -> None:
@@ -448,6 +452,25 @@ class FitComparisonDisplay(Display):
                 f"result must be a FitComparison, as returned by compare_fits; got {type(result).__name__}."
             )
         self.result = result
+
+    @classmethod
+    def from_estimators(cls, old: Any, new: Any, *, ax: Any = None, **options: Any) -> Self:
+        """Compare two fits, and draw the differences.
+
+        Parameters
+        ----------
+        old, new
+            See `compare_fits`.
+        ax : matplotlib Axes, optional
+            Axes to draw on. By default, a new figure.
+        **options
+            Options of `compare_fits`.
+
+        Returns
+        -------
+        FitComparisonDisplay
+        """
+        return cls(compare_fits(old, new, **options)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the differences.
@@ -473,7 +496,7 @@ class FitComparisonDisplay(Display):
 
     def draw(self, ax: Any) -> None:
         """Draw the differences in standard errors, because shares and coefficients have different units."""
-        every, z = self._shown(), quantile(self.result.level)
+        every, z = self._shown(), max(quantile(self.result.level), 1e-6)
         height = np.arange(len(every))[::-1]
         for clear, colour, marker, label in (
             (True, ORANGE, "o", f"clear difference (adjusted p < {SIGNIFICANT})"),
@@ -481,7 +504,7 @@ class FitComparisonDisplay(Display):
         ):
             chosen = [j for j, each in enumerate(every) if each.clear is clear and np.isfinite(each.low)]
             if chosen:
-                unit = np.array([(every[j].high - every[j].low) / (2.0 * z) for j in chosen])
+                unit = np.array([max(every[j].high - every[j].low, 1e-12) / (2.0 * z) for j in chosen])
                 value = np.array([every[j].difference for j in chosen]) / unit
                 low = value - np.array([every[j].low for j in chosen]) / unit
                 high = np.array([every[j].high for j in chosen]) / unit - value
