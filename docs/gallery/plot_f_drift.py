@@ -69,8 +69,7 @@ print(detect_drift(model, rows, reference=table).reason)
 # %%
 # More ill patients
 # -----------------
-# There are more diagnoses than predicted, above all among patients with a low marker. If the labelling is the same, the
-# new labels show how many patients are ill.
+# There are more diagnoses than predicted. If the labelling is the same, the new labels show how many patients are ill.
 changed = found["more ill patients"]
 print(changed.finding_on_positives())
 print(f"Truth: {ill['more ill patients'].sum():,} ill patients")

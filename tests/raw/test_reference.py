@@ -105,7 +105,7 @@ def test_the_same_seed_gives_the_same_description():
 
 def test_the_addition_to_the_model_file_is_small_for_many_and_wide_columns(tmp_path):
     rng = np.random.default_rng(0)
-    n, n_numbers, n_texts = 4000, 500, 80
+    n, n_numbers, n_texts = 1000, 500, 80
     names = [f"measurement {j} with a long name " * 5 for j in range(n_numbers)]
     table = pd.DataFrame(rng.normal(size=(n, n_numbers)), columns=names)
     for j in range(n_texts):

@@ -6,7 +6,7 @@ from scarless.outside.late import late_names
 
 if TYPE_CHECKING:
     from scarless.analysis.answer import Analysis, analyse, analyse_table
-    from scarless.analysis.drift import drift_files, files_drift, summary_lines, table_drift, write_drift
+    from scarless.analysis.drift import files_drift, table_drift
     from scarless.analysis.files import FileAnalysis, analyse_files, predict_files
     from scarless.analysis.inspection import ColumnSummary, Inspection, inspect_table
     from scarless.analysis.ranking import predict_table
@@ -22,20 +22,17 @@ __all__ = [
     "analyse",
     "analyse_files",
     "analyse_table",
-    "drift_files",
     "files_drift",
     "inspect_table",
     "predict_files",
     "predict_table",
-    "summary_lines",
     "table_drift",
-    "write_drift",
 ]
 
 # `scarless --help` needs the settings only, so the models are imported on first use.
 _HOMES = {
     "answer": ("Analysis", "analyse", "analyse_table"),
-    "drift": ("drift_files", "files_drift", "summary_lines", "table_drift", "write_drift"),
+    "drift": ("files_drift", "table_drift"),
     "files": ("FileAnalysis", "analyse_files", "predict_files"),
     "inspection": ("ColumnSummary", "Inspection", "inspect_table"),
     "ranking": ("predict_table",),

@@ -14,7 +14,6 @@ from scarless.diagnostics.drift.detect import detect_drift
 from scarless.diagnostics.drift.result import Drift
 from scarless.outside.extras import need
 from scarless.outside.files import write_whole
-from scarless.outside.plain_words import plain
 from scarless.scale import ParquetRows
 from scarless.scale.samples import draw_rows
 
@@ -121,8 +120,3 @@ def write_drift(found: Drift, out: Path, facts: Mapping[str, Any]) -> tuple[Path
     write_whole(page, html)
     write_whole(content, json)
     return page, content
-
-
-def summary_lines(found: Drift) -> list[str]:
-    """Return the sentences that the command line prints."""
-    return [plain(line) for line in found.sentences()]

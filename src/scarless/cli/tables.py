@@ -166,6 +166,7 @@ def _rows(options: argparse.Namespace) -> Any:
 
 def predict(options: argparse.Namespace) -> int:
     """Rank the rows of another file with a stored model, and check whether the model is still right for them."""
+    from scarless.analysis.drift import drift_files, write_drift  # noqa: PLC0415 (imports the models)
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
     from scarless.saved import load  # noqa: PLC0415 (an optional package)
 
@@ -173,7 +174,7 @@ def predict(options: argparse.Namespace) -> int:
         return _predict_files(options)
     _refuse_existing(options, "The ranked rows of one table are", "ranked.csv")
     _check_table(options.out)
-    for path in analysis.drift_files(options.out):
+    for path in drift_files(options.out):
         _refuse_existing(argparse.Namespace(**{**vars(options), "out": path}), "The check for drift is", path.name)
     table, read_notes = _read(options)
     model = load(_model_file(options.model))
@@ -181,7 +182,7 @@ def predict(options: argparse.Namespace) -> int:
     drift = analysis.table_drift(model, table, label=options.label)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(ranked, options.out)
-    page, _ = analysis.write_drift(drift, options.out, _facts(options))
+    page, _ = write_drift(drift, options.out, _facts(options))
     for note in (*read_notes, *notes):
         print(f"Note: {note}")
     print(f"Ranked {len(ranked):,} rows: {options.out}")
@@ -191,6 +192,7 @@ def predict(options: argparse.Namespace) -> int:
 
 def _predict_files(options: argparse.Namespace) -> int:
     """Write predictions for Parquet files, and check a sample of the rows for drift."""
+    from scarless.analysis.drift import drift_files, write_drift  # noqa: PLC0415 (imports the models)
     from scarless.saved import load  # noqa: PLC0415 (an optional package)
 
     check_place(options.out)
@@ -199,12 +201,12 @@ def _predict_files(options: argparse.Namespace) -> int:
     n = len(done.files)
     files = f"{n:,} files" if n != 1 else "1 file"
     print(f"Predictions of {done.n_rows:,} rows: {files} in {options.out}, {done.n_new:,} written by this command")
-    there = [path for path in analysis.drift_files(options.out) if path.exists()]
+    there = [path for path in drift_files(options.out) if path.exists()]
     if there and not options.force:
         print(f"{there[0]} exists, so the rows are not checked for drift again. To replace it, use --force.")
         return DONE
     drift = analysis.files_drift(model, rows, label=options.label)
-    _print_drift(drift, analysis.write_drift(drift, options.out, _facts(options))[0])
+    _print_drift(drift, write_drift(drift, options.out, _facts(options))[0])
     return DONE
 
 
@@ -214,8 +216,8 @@ def _facts(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _print_drift(drift: Any, page: Path) -> None:
-    for line in analysis.summary_lines(drift):
-        print(line)
+    for line in drift.sentences():
+        print(plain(line))
     print(f"Drift: {page}")
 
 

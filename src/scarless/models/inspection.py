@@ -183,6 +183,12 @@ def draw_group_sums(
         return None
 
 
+def size_of_fit(model: Any) -> tuple[float, float] | None:
+    """Return the weight of all rows and of labelled rows of a fit; None if the models were not fitted together."""
+    pair = getattr(model, "_pair", None)
+    return None if pair is None else (float(pair.weight), float(pair.labelled))
+
+
 class PredictionErrors(NamedTuple):
     """Draws of the probabilities of new rows, and errors of both probabilities to first order."""
 

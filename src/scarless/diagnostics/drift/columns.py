@@ -34,6 +34,7 @@ MOVED_DISTANCE = 0.1
 #: deviations gives this AUC. By judgement.
 MOVED_AUC = 0.6
 MIN_ROWS_FOR_AUC = 50  # of each kind; each of the five folds then has at least 10 rows
+N_TREES = 40  # of the classifier of new against old rows
 _N_FOLDS = 5
 _MAX_AUC_ROWS = 3_000
 
@@ -184,7 +185,7 @@ def _auc(
     found = []
     for train, test in folds.split(X, y):
         classifier = HistGradientBoostingClassifier(
-            max_iter=40, max_leaf_nodes=8, min_samples_leaf=10, early_stopping=False, random_state=seed
+            max_iter=N_TREES, max_leaf_nodes=8, min_samples_leaf=10, early_stopping=False, random_state=seed
         )
         score = classifier.fit(X[train], y[train]).decision_function(X[test])
         found.append(shifts.area_under_curve(score[y[test] == 0], score[y[test] == 1]))

@@ -22,7 +22,12 @@ from scarless.diagnostics.drift.labels import (
 from scarless.diagnostics.drift.result import Drift, judge
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import NaiveClassifier, PropensityWeightedClassifier, PUClassifier
-from scarless.models.inspection import any_label_probability, draw_predictions, false_label_probability
+from scarless.models.inspection import (
+    any_label_probability,
+    draw_predictions,
+    false_label_probability,
+    size_of_fit,
+)
 from scarless.models.pair import refuse_wrapped
 from scarless.numerics.arrays import ArrayLike, Columns, Matrix, Vector
 from scarless.pair.logistic import all_labelled
@@ -294,9 +299,8 @@ def _errors(model: Any, rows: NewRows, errors: Any, n_draws: int, rng: np.random
     if errors is not None:
         of_f, of_e = errors
         return np.asarray(of_f * (rows.e - rows.h)[:, None] + rows.f[:, None] * of_e)
-    pair = getattr(model, "_pair", None)
-    n_fit = None if pair is None else float(pair.weight)
-    if not n_fit:
+    size = size_of_fit(model)
+    if size is None:
         notes.append(
             f"This {type(model).__name__} has no standard errors. The tests of labels treat its predictions as exact, "
             "so that they find a change too often if the fit had few labels."
@@ -306,7 +310,7 @@ def _errors(model: Any, rows: NewRows, errors: Any, n_draws: int, rng: np.random
         f"This {type(model).__name__} has no standard errors for the probability of a label. They are approximated "
         "from the number of rows of the fit."
     )
-    share = float(rows.w.sum()) / n_fit
+    share = float(rows.w.sum()) / size[0]
     spread = np.sqrt(share * rows.p * (1.0 - rows.p))
     return np.asarray(spread[:, None] * rng.standard_normal((rows.f.size, n_draws)))
 

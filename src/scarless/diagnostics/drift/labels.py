@@ -205,7 +205,7 @@ def _probability_bins(rows: NewRows) -> Grouping:
     p = rows.p
     codes = np.asarray(equal_counts(p, _N_BINS))
     ends = [f"{p[codes == j].min():.2g} to {p[codes == j].max():.2g}" for j in range(int(codes.max()) + 1)]
-    return Grouping("predicted probability of a label", tuple(ends), codes)
+    return Grouping("predicted probability", tuple(ends), codes)
 
 
 def _merged(groups: Grouping, rows: NewRows) -> Grouping:

@@ -17,6 +17,7 @@ from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.scar.attribute_tests import aligned
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import PUClassifier
+from scarless.models.inspection import size_of_fit
 from scarless.models.pair import refuse_wrapped
 from scarless.models.summary import INTERCEPT, Summary
 from scarless.numerics.arrays import Vector
@@ -268,8 +269,7 @@ def _notes_on_fits(old: Any, new: Any) -> list[str]:
     kinds = [type(innermost(each)).__name__ for each in (old, new)]
     if kinds[0] != kinds[1]:
         notes.append(f"The fits are of different classes ({kinds[0]} and {kinds[1]}), which may cause differences.")
-    pairs = [getattr(innermost(each), "_pair", None) for each in (old, new)]
-    sizes = [None if pair is None else (float(pair.weight), float(pair.labelled)) for pair in pairs]
+    sizes = [size_of_fit(innermost(each)) for each in (old, new)]
     if sizes[0] is not None and sizes[0] == sizes[1]:
         notes.append(
             "Both fits have the same number of rows and of labels. They seem to share their rows, so the intervals of "
@@ -297,8 +297,8 @@ def _share(what: str, attribute: str, old: Any, new: Any, level: float) -> FitDi
     low = difference - np.hypot(b - b_low, a_high - a)
     high = difference + np.hypot(b_high - b, a - a_low)
     errors = [_logit_error(innermost(each), attribute) for each in (old, new)]
-    logits = logit(np.clip([a, b], 1e-12, 1.0 - 1e-12))
-    p = float(2.0 * ndtr(-abs(logits[1] - logits[0]) / max(float(np.hypot(*errors)), 1e-12)))
+    before, after = (float(logit(np.clip(value, 1e-12, 1.0 - 1e-12))) for value in values)
+    p = float(2.0 * ndtr(-abs(after - before) / max(float(np.linalg.norm(errors)), 1e-12)))
     return FitDifference(what, "", a, b, difference, float(low), float(high), p, p)
 
 
@@ -313,8 +313,8 @@ def _ends(model: Any, attribute: str, level: float) -> tuple[float, float] | Non
 def _logit_error(model: Any, attribute: str) -> float:
     """Return the standard error of the logit of a share, from the width of its 95% interval."""
     ends = _ends(model, attribute, 0.95) or (0.0, 1.0)
-    low, high = logit(np.clip(ends, 1e-12, 1.0 - 1e-12))
-    return float(high - low) / (2.0 * quantile(0.95))
+    low, high = (float(logit(np.clip(end, 1e-12, 1.0 - 1e-12))) for end in ends)
+    return (high - low) / (2.0 * quantile(0.95))
 
 
 class _Coefficient(NamedTuple):
