@@ -24,7 +24,13 @@ from scarless import (
 from scarless.diagnostics import Drift, DriftDisplay, detect_drift
 from scarless.diagnostics.drift import detect
 from scarless.diagnostics.drift.columns import ColumnShifts
-from scarless.diagnostics.drift.labels import NewRows, check_labels, count_positives, count_positives_after_shift
+from scarless.diagnostics.drift.labels import (
+    NewRows,
+    check_labels,
+    count_positives,
+    count_positives_after_shift,
+    joined,
+)
 from scarless.diagnostics.drift.result import judge
 from scarless.scale import ParquetRows
 
@@ -131,6 +137,24 @@ def test_labels_that_cannot_tell_two_changes_apart_are_said_to_be_so(labelling):
     sure = replace(labelling.labels, preferred="labelling")
     assert judge(undecided.columns, sure, 2000)[1].endswith("in the way that a change of the labelling would cause.")
     assert "fit the second explanation better" in str(replace(labelling, labels=sure))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        ("40 or less", "41 to 50", "50 or less"),
+        ("41 to 50", "51 or more", "41 or more"),
+        ("above -0.7 to 1e-05", "above 1e-05 to 2", "above -0.7 to 2"),
+        ("2024-01-01 or earlier", "after 2024-01-01 to 2024-05-01", "2024-05-01 or earlier"),
+        ("after 2024-01-01 to 2024-05-01", "after 2024-05-01", "after 2024-01-01"),
+        ("0.1 to 0.2", "0.2 to 0.3", "0.1 to 0.3"),
+        ("north to south", "west to east", "north to south, west to east"),
+        ("1", "2", "1 to 2"),
+    ],
+    ids=["lowest", "highest", "above", "earliest", "latest", "bins", "words", "numbers"],
+)
+def test_names_of_merged_groups(first, last, expected):
+    assert joined(first, last) == expected
 
 
 def rows_of(f, e, s, errors=None):

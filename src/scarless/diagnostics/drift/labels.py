@@ -1,5 +1,6 @@
 """Whether new labels arrive as often as predicted, and how many positives to expect among new rows."""
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ N_PERIODS = 6
 MAX_ROWS_DRAWN = 1_000  # the class of each row is drawn; a normal distribution is accurate for more rows
 _N_BINS = 5
 _LARGEST_LOGIT = 30.0
+# Names of groups of numbers and dates, such as "40 or less", "above 1.5 to 2" and "after 2024-05-01".
+_RANGE = re.compile(
+    r"(?P<above>above |after )?(?P<start>[-+.\de]*\d)(?: to (?P<end>[-+.\de]*\d))?"
+    r"(?: (?P<least>or less|or earlier))?(?P<most> or more)?"
+)
 
 
 class NewRows(NamedTuple):
@@ -220,17 +226,29 @@ def _merged(groups: Grouping, rows: NewRows) -> Grouping:
         if enough or j == n - 1:
             if not enough and names:  # The last group joins the group before it.
                 place[start:] = len(names) - 1
-                names[-1] = _joined(names[-1], groups.names[j])
+                names[-1] = joined(names[-1], groups.names[j])
             else:
-                names.append(groups.names[j] if start == j else _joined(groups.names[start], groups.names[j]))
+                names.append(groups.names[j] if start == j else joined(groups.names[start], groups.names[j]))
             start = j + 1
     return Grouping(groups.by, tuple(names), place[groups.codes], groups.pooled)
 
 
-def _joined(first: str, last: str) -> str:
-    if " to " in first and " to " in last:
-        return f"{first.partition(' to ')[0]} to {last.rpartition(' to ')[2]}"
-    return f"{first}, {last}"
+def joined(first: str, last: str) -> str:
+    """Return the name of two neighbouring groups that are merged; ranges of numbers and dates become one range.
+
+    Examples
+    --------
+    >>> joined("40 or less", "41 to 50"), joined("above 1.5 to 2", "above 2"), joined("city", "rural")
+    ('50 or less', 'above 1.5', 'city, rural')
+    """
+    low, high = _RANGE.fullmatch(first), _RANGE.fullmatch(last)
+    if low is None or high is None:
+        return f"{first}, {last}"
+    if low["least"]:
+        return f"{high['end'] or high['start']} {low['least']}"
+    if high["end"] or not (high["above"] or high["most"]):
+        return f"{low['above'] or ''}{low['start']} to {high['end'] or high['start']}"
+    return f"{low['above'] or ''}{low['start']}{high['most'] or ''}"
 
 
 def _column_groups(rows: NewRows, X: Any, columns: Sequence[Any]) -> list[Grouping]:
