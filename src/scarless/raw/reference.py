@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scarless.checks.attributes import names_of
 from scarless.checks.labels import is_missing
 from scarless.numerics.arrays import Vector
-from scarless.numerics.shifts import bin_sums
+from scarless.numerics.two_samples import bin_sums
 
 MAX_COLUMNS = 300  # described columns; with MAX_CELLS, the description needs less than 200 kB
 MAX_CELLS = 90_000  # bytes of the sample: rows times columns

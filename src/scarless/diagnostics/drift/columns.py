@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
 
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT
-from scarless.numerics import shifts
+from scarless.numerics import two_samples
 from scarless.numerics.arrays import Vector
 from scarless.numerics.label_tests import holm
 from scarless.numerics.uncertainty import quantile

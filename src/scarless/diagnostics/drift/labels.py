@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from scarless.diagnostics.grouping import Grouping, group_rows
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT
-from scarless.numerics import shifts
+from scarless.numerics import two_samples
 from scarless.numerics.arrays import Integers, Matrix, Vector
 from scarless.numerics.label_tests import holm
 from scarless.numerics.uncertainty import quantile

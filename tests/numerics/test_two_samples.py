@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from scarless.numerics.shifts import (
+from scarless.numerics.two_samples import (
     area_under_curve,
     count_p_value,
     fit_shift,
