@@ -24,6 +24,7 @@ PROGRAMS = {
     "scorers": "scorers",
     "yield_curves": "yield_curves",
     "groups": "groups",
+    "drift": "drift",
     "other_tables": "other_tables.__main__",
     "boosted": "boosted",
     "few_labels": "few_labels",

@@ -24,6 +24,7 @@ from tests.engines.shards import in_pieces
 from tests.helpers import make_two_optima, simulate
 from threadpoolctl import threadpool_limits
 
+from scarless.diagnostics.drift import columns
 from scarless.diagnostics.fit import examination
 from scarless.engines import open_rows
 from scarless.experiments import Spec
@@ -120,6 +121,12 @@ SLOW = (
     "tests/report/fit/test_effects.py::test_an_effect_on_the_labelling_is_found_if_the_class_model_has_the_column_too[1",
     "tests/report/fit/test_effects.py::test_an_effect_on_the_labelling_is_found_if_the_class_model_has_the_column_too[2",
     "tests/report/fit/test_build.py::test_json_has_the_same_keys_for_every_model_and_all_numbers[swappable",
+    "tests/diagnostics/drift/test_drift.py::test_other_models",
+    "tests/diagnostics/fit/test_comparison.py::test_coverage_of_the_difference_if_nothing_changed",
+    "tests/diagnostics/fit/test_comparison.py::test_other_classes",
+    "tests/analysis/test_drift.py::test_weights",
+    "tests/cli/test_drift.py::test_results_of_several_months",
+    "tests/pair/test_predictive.py::test_draws_agree_with_draws_of_posteriors[stack",
     "tests/diagnostics/audits/test_yields.py::test_intervals_of_correct_models_cover_the_truth",
     "tests/diagnostics/audits/test_plan.py::test_rows_are_drawn_with_their_probabilities",
     "tests/diagnostics/audits/test_goodness.py::test_n_jobs_does_not_change_the_result",
@@ -346,6 +353,14 @@ def few_trial_fits(request):
     with pytest.MonkeyPatch.context() as patch:
         if {"analysis", "cli", "report"} & set(request.path.relative_to(TESTS).parts):
             patch.setattr(starts, "TRIAL_FITS", 3)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def few_trees():
+    """Use fewer trees in the classifier of new against old rows, which takes most of the time of `detect_drift`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "N_TREES", 8)
         yield
 
 

@@ -36,6 +36,8 @@ NOT_CALLED = {
     "Cost",
     "DatasetFileError",
     "Display",
+    "Drift",
+    "FitComparison",
     "GoodnessOfFit",
     "IdentifiabilityReport",
     "Interval",

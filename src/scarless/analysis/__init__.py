@@ -6,6 +6,7 @@ from scarless.outside.late import late_names
 
 if TYPE_CHECKING:
     from scarless.analysis.answer import Analysis, analyse, analyse_table
+    from scarless.analysis.drift import files_drift, table_drift
     from scarless.analysis.files import FileAnalysis, analyse_files, predict_files
     from scarless.analysis.inspection import ColumnSummary, Inspection, inspect_table
     from scarless.analysis.ranking import predict_table
@@ -24,14 +25,17 @@ __all__ = [
     "analyse_files",
     "analyse_table",
     "draw_worksheet",
+    "files_drift",
     "inspect_table",
     "predict_files",
     "predict_table",
+    "table_drift",
 ]
 
 # `scarless --help` needs the settings only, so the models are imported on first use.
 _HOMES = {
     "answer": ("Analysis", "analyse", "analyse_table"),
+    "drift": ("files_drift", "table_drift"),
     "files": ("FileAnalysis", "analyse_files", "predict_files"),
     "inspection": ("ColumnSummary", "Inspection", "inspect_table"),
     "ranking": ("predict_table",),

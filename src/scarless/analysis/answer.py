@@ -58,6 +58,7 @@ from scarless.models import (
 from scarless.models.sar_stacking import default_boosting
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import is_rows_keyword
+from scarless.raw.reference import ReferenceRows, describe_rows
 from scarless.raw.table_classifier import TableClassifier, fit_and_prepare, with_prepared
 from scarless.scale.raw_columns import LOG
 
@@ -479,6 +480,9 @@ def analyse_table(
         )
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(found.pos_label)}
     classifier.levels_ = seen_categories(columns)
+    classifier.reference_ = reference_rows(
+        classifier, columns, prepared[0], settings, labelled=found.s, weight=given.get("sample_weight")
+    )
     kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks, "history": history}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
     if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
@@ -486,6 +490,15 @@ def analyse_table(
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
     before += notes
     return made
+
+
+def reference_rows(
+    classifier: TableClassifier, X: Any, prepared: Any, settings: Settings, *, labelled: Any, weight: Any
+) -> ReferenceRows:
+    """Return the description of the rows of the fit that the model file stores to detect drift."""
+    named = [name for name in settings.propensity_attributes if name != ALL]
+    given: dict[str, Any] = {"first": named, "seed": settings.seed}
+    return describe_rows(X, prepared=prepared, origins=classifier.origins_, labelled=labelled, weight=weight, **given)
 
 
 def fit_model(

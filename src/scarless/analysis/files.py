@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.analysis.answer import SAMPLE_ROWS, Analysis, ReportStep, fit_model, narrowed
+from scarless.analysis.answer import SAMPLE_ROWS, Analysis, ReportStep, fit_model, narrowed, reference_rows
 from scarless.analysis.columns import choose_features, seen_categories
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import (
@@ -20,7 +20,7 @@ from scarless.analysis.labels import (
     read_observed,
     value_counts,
 )
-from scarless.analysis.ranking import EITHER_WAY
+from scarless.analysis.ranking import EITHER_WAY, settings_for
 from scarless.analysis.settings import ALL, Settings
 from scarless.analysis.values import notes_on
 from scarless.numerics.arrays import Integers, Vector
@@ -299,6 +299,11 @@ def analyse_files(
     classifier, notes = fit_model(settings, drawn.n_rows, fit, narrow, report_step)
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(observed.pos_label)}
     classifier.levels_ = seen_categories(sample[features])
+    weight = sample[settings.sample_weight].to_numpy(dtype=np.float64) if settings.sample_weight else None
+    prepared = classifier.prepare(sample[features])
+    classifier.reference_ = reference_rows(
+        classifier, sample[features], prepared, settings, labelled=observed.s, weight=weight
+    )
     totals = (drawn.n_rows, counts.n_labelled, counts if settings.informed else None)
     origin = dict(source or {})
     made = FileAnalysis(classifier, settings, before, sample, observed, origin, rows, *totals, leaks=leaks)
@@ -324,7 +329,9 @@ def _notes_on_sample(counts: FileLabelCounts, observed: ObservedLabels, n_rows: 
     return notes
 
 
-def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False) -> WrittenPredictions:
+def predict_files(
+    model: Any, rows: ParquetRows, folder: str | Path, *, force: bool = False, label: str | None = None
+) -> WrittenPredictions:
     """Write the predictions of a stored model for a table in Parquet files.
 
     Parameters
@@ -337,13 +344,15 @@ def predict_files(model: Any, rows: ParquetRows, folder: str | Path, *, force: b
         Folder for the predictions; id, label and audit columns are copied into them.
     force : bool, default=False
         Whether to replace predictions of another model.
+    label : str, optional
+        Label column of the files, if it has another name than in the fit.
 
     Returns
     -------
     WrittenPredictions
     """
-    settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
     there = rows.with_index().plan(raw=True).names
+    settings = settings_for(model, there, label)
     if settings.id and settings.id not in there:
         raise ValueError(f"There is no column {settings.id!r}, the id column of the fit. Add it to the files.")
     keep = [name for name in (settings.id, *settings.labels, settings.audit) if name in there]

@@ -1,6 +1,7 @@
 """Rows with their predictions, ranked by the probability of being an unlabelled positive."""
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ def _try(ask: Any) -> Any:
         return None
 
 
-def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
+def predict_table(model: Any, table: Any, *, label: str | None = None) -> tuple[Any, list[str]]:
     """Return new rows ranked by a stored model, and notes.
 
     Parameters
@@ -181,14 +182,18 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         Model that `Analysis.save` stored and `scarless.load` loaded.
     table : pandas DataFrame
         Raw rows. Columns of the fit that the table lacks are treated as missing values, with a note.
+    label : str, optional
+        Label column of the table, if it has another name than in the fit.
 
     Returns
     -------
     pandas DataFrame, list of str
         The ranked rows (see `rank_rows`) and the notes.
     """
-    settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
+    settings = settings_for(model, table.columns, label)
     propensity = None
+    if not len(table):
+        raise ValueError("The table has no rows, so there is nothing to rank. Check the file.")
     if not any(name in table.columns for name in model.feature_names_in_):
         wanted, given = (", ".join(map(repr, list(names)[:6])) for names in (model.feature_names_in_, table.columns))
         raise ValueError(
@@ -198,7 +203,7 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
         )
     if settings.id and settings.id not in table.columns:
         raise ValueError(f"There is no column {settings.id!r}, the id column of the fit. Add it to the table.")
-    observed, notes = _observed_again(table, settings)
+    observed, notes = observed_again(table, settings)
     if settings.known_propensity:
         if settings.known_propensity not in table.columns and observed is not None:
             raise ValueError(
@@ -221,7 +226,25 @@ def predict_table(model: Any, table: Any) -> tuple[Any, list[str]]:
     return ranked, notes + list(dict.fromkeys(warned))
 
 
-def _observed_again(table: Any, settings: Settings) -> tuple[ObservedLabels | None, list[str]]:
+def settings_for(model: Any, columns: Any, label: str | None = None) -> Settings:
+    """Return the settings of a stored model for a new table, whose label column may have another name."""
+    settings = Settings.from_dict(getattr(model, "settings_", {}), source="the model file")
+    if label is None:
+        return settings
+    if settings.looks:
+        raise ValueError(
+            f"--label: this model was fitted to several looks ({', '.join(map(repr, settings.looks))}). Name the "
+            "columns of the new file as in the fit, and leave --label out."
+        )
+    if label not in columns:
+        there = ", ".join(map(repr, list(columns)[:6])) + (", ..." if len(columns) > 6 else "")
+        raise ValueError(f"--label: there is no column {label!r}. The table has {there}.")
+    if label in model.feature_names_in_:
+        raise ValueError(f"--label: column {label!r} is an attribute of the model. Name the column with the labels.")
+    return replace(settings, label=label)
+
+
+def observed_again(table: Any, settings: Settings) -> tuple[ObservedLabels | None, list[str]]:
     """Return the labels and audits of new rows (None if there are no labels), and notes."""
     there = [name for name in settings.labels if name in table.columns and table[name].notna().any()]
     notes = []

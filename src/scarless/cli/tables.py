@@ -224,28 +224,60 @@ def _rows(options: argparse.Namespace) -> Any:
 
 
 def predict(options: argparse.Namespace) -> int:
-    """Rank the rows of another file with a stored model."""
+    """Rank the rows of another file with a stored model, and check whether the model is still right for them."""
+    from scarless.analysis.drift import drift_files, write_drift  # noqa: PLC0415 (imports the models)
     from scarless.outside.table_files import write_table  # noqa: PLC0415 (an optional package)
     from scarless.saved import load  # noqa: PLC0415 (an optional package)
 
     if _stays_in_files(options):
-        check_place(options.out)
-        model = load(_model_file(options.model))
-        done = analysis.predict_files(model, _rows(options), options.out, force=options.force)
-        n = len(done.files)
-        files = f"{n:,} files" if n != 1 else "1 file"
-        print(f"Predictions of {done.n_rows:,} rows: {files} in {options.out}, {done.n_new:,} written by this command")
-        return DONE
+        return _predict_files(options)
     _refuse_existing(options, "The ranked rows of one table are", "ranked.csv")
     _check_table(options.out)
+    for path in drift_files(options.out):
+        _refuse_existing(argparse.Namespace(**{**vars(options), "out": path}), "The check for drift is", path.name)
     table, read_notes = _read(options)
-    ranked, notes = analysis.predict_table(load(_model_file(options.model)), table)
+    model = load(_model_file(options.model))
+    ranked, notes = analysis.predict_table(model, table, label=options.label)
+    drift = analysis.table_drift(model, table, label=options.label)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(ranked, options.out)
+    page, _ = write_drift(drift, options.out, _facts(options))
     for note in (*read_notes, *notes):
         print(f"Note: {note}")
     print(f"Ranked {len(ranked):,} rows: {options.out}")
+    _print_drift(drift, page)
     return DONE
+
+
+def _predict_files(options: argparse.Namespace) -> int:
+    """Write predictions for Parquet files, and check a sample of the rows for drift."""
+    from scarless.analysis.drift import drift_files, write_drift  # noqa: PLC0415 (imports the models)
+    from scarless.saved import load  # noqa: PLC0415 (an optional package)
+
+    check_place(options.out)
+    model, rows = load(_model_file(options.model)), _rows(options)
+    done = analysis.predict_files(model, rows, options.out, force=options.force, label=options.label)
+    n = len(done.files)
+    files = f"{n:,} files" if n != 1 else "1 file"
+    print(f"Predictions of {done.n_rows:,} rows: {files} in {options.out}, {done.n_new:,} written by this command")
+    there = [path for path in drift_files(options.out) if path.exists()]
+    if there and not options.force:
+        print(f"{there[0]} exists, so the rows are not checked for drift again. To replace it, use --force.")
+        return DONE
+    drift = analysis.files_drift(model, rows, label=options.label)
+    _print_drift(drift, write_drift(drift, options.out, _facts(options))[0])
+    return DONE
+
+
+def _facts(options: argparse.Namespace) -> dict[str, str]:
+    """Return what the page about drift says about its origin."""
+    return {"new rows": str(options.file), "model": str(_model_file(options.model)), "ranked rows": str(options.out)}
+
+
+def _print_drift(drift: Any, page: Path) -> None:
+    for line in drift.sentences():
+        print(plain(line))
+    print(f"Drift: {page}")
 
 
 def export(options: argparse.Namespace) -> int:
@@ -398,8 +430,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     again = commands.add_parser(
         "predict",
-        help="rank the rows of another file with a stored model",
-        description="Rank the rows of another file with a stored model.",
+        help="rank the rows of another file with a stored model, and check whether the model is still right",
+        description="Rank the rows of another file with a stored model, and check whether the model is still right for "
+        "them. Beside the ranked rows, write a page and a JSON file about this check, such as drift.html.",
     )
     again.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of an earlier fit, or its folder")
     again.add_argument("file", type=Path, metavar="FILE", help="rows to rank: a file, or a folder of Parquet files")
@@ -409,6 +442,9 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         required=True,
         metavar="FILE",
         help="output file, .csv or .parquet; if the input is a folder, or with --scheduler: an output folder",
+    )
+    again.add_argument(
+        "--label", metavar="COLUMN", help="column that marks the labelled rows, if its name differs from the fit"
     )
     again.add_argument("--scheduler", metavar="ADDRESS", help="scheduler for Parquet files, as in `fit`")
     again.add_argument("--force", action="store_true", help="replace the output if it exists")

@@ -8,6 +8,10 @@ from scarless.diagnostics.audits.yield_display import YieldCurveDisplay
 from scarless.diagnostics.audits.yields import YieldCurve, yield_curve
 from scarless.diagnostics.calibration.curves import Calibration, class_calibration, label_calibration
 from scarless.diagnostics.calibration.display import ClassCalibrationDisplay, LabelCalibrationDisplay
+from scarless.diagnostics.drift.detect import detect_drift
+from scarless.diagnostics.drift.display import DriftDisplay
+from scarless.diagnostics.drift.result import Drift
+from scarless.diagnostics.fit.comparison import FitComparison, FitComparisonDisplay, compare_fits
 from scarless.diagnostics.missed import MissedPositives, missed_positives
 from scarless.diagnostics.missed_display import MissedPositivesDisplay
 from scarless.diagnostics.scar.attribute_display import LabellingAttributesDisplay
@@ -35,6 +39,10 @@ __all__ = [
     "ClassCalibrationDisplay",
     "ClassPriorProfile",
     "Display",
+    "Drift",
+    "DriftDisplay",
+    "FitComparison",
+    "FitComparisonDisplay",
     "GoodnessOfFit",
     "GoodnessOfFitDisplay",
     "IdentifiabilityReport",
@@ -57,6 +65,8 @@ __all__ = [
     "audited_class_prior",
     "bootstrap_intervals",
     "class_calibration",
+    "compare_fits",
+    "detect_drift",
     "goodness_of_fit",
     "identifiability_report",
     "label_calibration",

@@ -7,14 +7,16 @@ import numpy as np
 from scarless.checks.estimators import innermost
 from scarless.checks.looks import check_looks, looks_of
 from scarless.checks.rows import check_rows_again, row_totals
+from scarless.engines.base import known_rows
 from scarless.models.pair import known_inference
 from scarless.models.reading import each_rate, fitted_rows
-from scarless.numerics.arrays import Integers, Vector
+from scarless.numerics.arrays import Integers, Matrix, Vector
 from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.uncertainty import Interval
 from scarless.pair.constraints import check_known, check_labelling
 from scarless.pair.fitted import GroupSums, GroupTotals, NoRowIntervals
 from scarless.pair.inference import PairInference
+from scarless.pair.predictive import ProbabilityDraws, draw_probabilities, label_probability_errors
 from scarless.pair.problem import PairProblem, summarise_observations
 
 _LARGEST_BELOW_ONE = float(np.nextafter(1.0, 0.0))
@@ -189,3 +191,43 @@ def is_pair(model: Any) -> bool:
 def group_totals(model: Any, X: Any, s: Any, audit: Any, codes: Integers, count: Vector) -> GroupTotals:
     """Return counts and expected numbers of positives in groups; for the parameters see `draw_group_sums`."""
     return model._group_totals(X, s, audit, codes, count)
+
+
+def size_of_fit(model: Any) -> tuple[float, float] | None:
+    """Return the weight of all rows and of labelled rows of a fit; None if the models were not fitted together."""
+    pair = getattr(model, "_pair", None)
+    return None if pair is None else (float(pair.weight), float(pair.labelled))
+
+
+class PredictionErrors(NamedTuple):
+    """Draws of the probabilities of new rows, and errors of both probabilities to first order."""
+
+    draws: ProbabilityDraws | None
+    errors: tuple[Matrix, Matrix] | None
+
+
+def draw_predictions(model: Any, X: Any, s: Any, n_draws: int, rng: np.random.Generator) -> PredictionErrors:
+    """Draw the class and label probabilities of rows; fields are None if the model has no such uncertainty.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    X : table
+        Table that the model can read.
+    s : array of shape (n_rows,) or (n_rows, n_looks), or None
+        Labels, which a model of several looks needs: they show the looks that took place.
+    n_draws : int
+        Number of draws.
+    rng : numpy generator
+
+    Returns
+    -------
+    PredictionErrors
+    """
+    pair = getattr(model, "_pair", None)
+    if pair is None:
+        return PredictionErrors(None, None)
+    rows = model._rows(X) if pair.looks is None or s is None else model._observed(known_rows(X), s, None)
+    return PredictionErrors(
+        draw_probabilities(pair, rows, n_draws, rng), label_probability_errors(pair, rows, n_draws, rng)
+    )

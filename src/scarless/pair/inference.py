@@ -253,11 +253,15 @@ class PairInference:
         place = (self.objective, self.parameters)
         if recalibration is None or priors is None:
             return _block_draws, (*place, self.parameters + noise)
+        return _block_recalibrated_draws, (*place, self.at_given_shares(noise), recalibration, priors)
+
+    def at_given_shares(self, noise: Matrix) -> Matrix:
+        """Change drawn errors so that, to first order, they leave class prior and label frequency unchanged."""
         first, second = self.objective.places[:2]
         for functional, at in ((self.class_prior, first.stop - 1), (self.label_frequency, second.stop - 1)):
             if functional.gradient[at]:
                 noise[:, at] -= noise @ functional.gradient / functional.gradient[at]
-        return _block_recalibrated_draws, (*place, noise, recalibration, priors)
+        return noise
 
     def widened(self, times: float, n_groups: int) -> "PairInference":
         """Return the inference with variances multiplied by `times`, for rows in `n_groups` groups."""

@@ -221,10 +221,15 @@ class Recalibration:
         `u` are class logits before recalibration, and `v` are propensity logits. Values between grid points are
         interpolated.
         """
+        at, moved = self.at_priors(u, priors)
+        return np.asarray(at - softplus(v[:, None] + moved))
+
+    def at_priors(self, u: Vector, priors: Vector) -> tuple[Matrix, Vector]:
+        """Return the recalibrated logits at the given class priors, and the changes of the propensity logits."""
         at = [np.interp(priors, self.grid.class_prior, field) for field in self.grid[4:6]]
         frequency = self._frequency_logits()
         moved = np.interp(priors, self.grid.class_prior, frequency[:-1]) - frequency[-1]
-        return np.asarray(self.centre + at[0] + at[1] * (u[:, None] - self.centre) - softplus(v[:, None] + moved))
+        return np.asarray(self.centre + at[0] + at[1] * (u[:, None] - self.centre)), np.asarray(moved)
 
     def grid_errors(self, u: Vector, v: Vector, of: str) -> Vector:
         """Return the standard deviation of each row's logit over the grid.

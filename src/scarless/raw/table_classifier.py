@@ -636,3 +636,8 @@ def with_prepared(model: TableClassifier, X: Any, prepared: Any) -> TableClassif
     model = copy(model)
     model._known = (X, prepared)
     return model
+
+
+def with_fitted_columns(model: TableClassifier, X: Any) -> Any:
+    """Return a raw table with the columns of the fit, in their order; columns of numbers are read as numbers again."""
+    return model._with_all_columns(as_frame(X) if model.preparation is None else X)

@@ -52,6 +52,7 @@ _OURS = {
         "scarless.models.scar.NaiveClassifier",
         "scarless.models.scar.SCARClassifier",
         "scarless.models.stratified_scar.StratifiedSCARClassifier",
+        "scarless.raw.reference.ReferenceRows",
         "scarless.raw.table_classifier.TableClassifier",
         "scarless.numerics.linear.Design",
         "scarless.numerics.looks_objective.LooksLikelihood",

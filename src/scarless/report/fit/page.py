@@ -183,7 +183,7 @@ def render_fit(report: FitReport) -> str:
     drawn = None if curve is None or not curve.informative or len(curve.n) < 2 else yield_drawing(curve, report.level)
     rows = page_data(report.ranked, report.level, None if drawn is None else drawn[1])
     bars = max((each.mean_change for each in report.effects[0].strengths), default=0.0) or 1.0
-    page: str = _template("fit.html.jinja").render(
+    page: str = template_of("fit.html.jinja").render(
         report=report,
         bar=answer_bar(report.answer),
         forests={each.key: forest(each) for each in report.effects if each.effects},
@@ -204,7 +204,8 @@ def render_fit(report: FitReport) -> str:
     return page
 
 
-def _template(name: str) -> Any:
+def template_of(name: str) -> Any:
+    """Return a template of a report's page."""
     return _environment(need("jinja2", "The report's page", "tool")).get_template(name)
 
 

@@ -1,0 +1,1 @@
+"""Drift: whether new rows still follow a fitted model."""

@@ -1,0 +1,402 @@
+"""The result of a check for drift: columns, labels, positives and a verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from scarless.diagnostics.drift.columns import MOVED_AUC, MOVED_DISTANCE, ColumnShift, ColumnShifts
+from scarless.diagnostics.drift.labels import Estimate, Explanation, LabelCheck, LabelGroups
+from scarless.diagnostics.scar._pair_tests import p_text
+from scarless.diagnostics.scar.attribute_tests import aligned
+from scarless.outside.extras import need
+from scarless.outside.notices import listed
+
+#: AUC of new against old rows from which most new rows are unlike the rows of the fit, so that predictions are
+#: extrapolations even if the labels are as predicted. By judgement.
+UNLIKE_AUC = 0.75
+FINE, REFIT, LABELLING, UNKNOWN = "fine", "refit", "look at the labelling", "unknown"
+MIN_ROWS = 50  # with fewer new rows, and no change found, the verdict is unknown
+MAX_DETECTABLE = 0.5  # a check of labels that detects only larger relative changes does not support "fine"
+COLUMNS_SHOWN, GROUPS_SHOWN, NAMES_SHOWN = 10, 3, 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drift:
+    """Whether new rows still follow a fitted model; prints as text.
+
+    Attributes
+    ----------
+    verdict : {"fine", "refit", "look at the labelling", "unknown"}
+        What to do. "unknown": there are too few rows, or neither labels nor rows of the fit to compare with.
+    reason : str
+        The reason for the verdict, in one sentence.
+    columns : ColumnShifts or None
+        Comparison of the columns with the rows of the fit; None if the model has no reference rows.
+    labels : LabelCheck or None
+        Comparison of the labels with their predicted number; None without labels.
+    positives : Estimate or None
+        Expected number of positives among the new rows if nothing changed, with its interval. None if the fit cannot
+        estimate it.
+    positives_if_prior_changed : Estimate or None
+        The same if the class prior changed and the labelling did not, estimated from the new labels.
+    n_rows, n_labelled : int
+        Number of new rows, and of new rows with a label (0 without labels).
+    level : float
+        Confidence level.
+    notes : tuple of str
+        What to keep in mind, such as columns of another type.
+    """
+
+    verdict: str
+    reason: str
+    columns: ColumnShifts | None
+    labels: LabelCheck | None
+    positives: Estimate | None
+    positives_if_prior_changed: Estimate | None
+    n_rows: int
+    n_labelled: int
+    level: float
+    notes: tuple[str, ...]
+
+    def sentences(self) -> list[str]:
+        """Return the findings as sentences, the verdict first."""
+        return [
+            f"Is the model still right? {self.headline}",
+            self.finding_on_columns(),
+            *self.findings_on_labels(),
+            self.finding_on_positives(),
+            *self.notes,
+        ]
+
+    @property
+    def headline(self) -> str:
+        """The verdict and its reason."""
+        words = {
+            FINE: "No sign against it.",
+            REFIT: "Refit it.",
+            LABELLING: "Look at the labelling.",
+            UNKNOWN: "This cannot be said.",
+        }
+        return f"{words[self.verdict]} {self.reason}"
+
+    def finding_on_columns(self) -> str:
+        """Return a sentence on the columns that moved."""
+        found = self.columns
+        if found is None:
+            return "Columns: not compared."
+        auc = (
+            ""
+            if np.isnan(found.auc)
+            else f" A classifier tells new from old rows with an AUC of {found.auc:.2f} ({found.auc_low:.2f} to "
+            f"{found.auc_high:.2f}; 0.5 is chance)."
+        )
+        moved = [f"{each.name} ({each.change})" for each in found.moved]
+        if not moved:
+            return f"Columns: none of {len(found.columns)} moved.{auc}"
+        return f"Columns: {len(moved)} of {len(found.columns)} moved: {listed(moved, NAMES_SHOWN)}.{auc}"
+
+    def findings_on_labels(self) -> list[str]:
+        """Return sentences on the labels, by total, and by groups in which they differ from the predictions."""
+        found = self.labels
+        if found is None:
+            return ["Labels: there are none, so nothing shows whether they arrive as often as predicted."]
+        total = found.total
+        lines = [
+            f"Labels: {total.observed[0]:,.0f} rows have one; {total.predicted[0]:,.0f} were predicted "
+            f"({100 * self.level:.6g}% range {total.low[0]:,.0f} to {total.high[0]:,.0f})."
+        ]
+        uneven = [] if found.all_or_none else [each for each in found.differing if each is not total]
+        for each in uneven[:GROUPS_SHOWN]:
+            j = each.worst()
+            lines.append(
+                f"Where {each.by} is {each.names[j]}, {each.observed[j]:,.0f} rows have a label; "
+                f"{each.predicted[j]:,.0f} were predicted ({each.low[j]:,.0f} to {each.high[j]:,.0f})."
+            )
+        if found.differing and not found.all_or_none:
+            lines.append(self._explanation())
+        return lines
+
+    def _explanation(self) -> str:
+        assert self.labels is not None
+        found = self.labels
+        both = (
+            f"Two changes would explain this: the odds of being positive changed by a factor of "
+            f"{_factors(found.of_class)}, or the odds that a positive gets a label by a factor of "
+            f"{_factors(found.of_labelling)}."
+        )
+        if not found.preferred:
+            return (
+                f"{both} The labels cannot tell these apart, because they show only the product of both probabilities. "
+                "Ask whether the labelling changed, or audit some rows."
+            )
+        better = "first" if found.preferred == "class" else "second"
+        return (
+            f"{both} The labels fit the {better} explanation better (by {abs(found.preference):.1f} in "
+            "log-likelihood). This relies on the form of the models, so ask or audit before you rely on it."
+        )
+
+    def finding_on_positives(self) -> str:
+        """Return a sentence on the expected number of positives."""
+        if self.positives is None:
+            return "Positives: this fit cannot estimate their number."
+        same = f"Positives: if nothing changed, expect {_count(self.positives, self.level)} of {self.n_rows:,} "
+        same += "row" if self.n_rows == 1 else "rows"
+        if self.positives_if_prior_changed is None:
+            return f"{same}."
+        return (
+            f"{same}; if the class prior changed and the labelling did not, "
+            f"{_count(self.positives_if_prior_changed, self.level)}."
+        )
+
+    def to_frame(self, part: str = "columns") -> Any:
+        """Return the comparisons as a pandas DataFrame.
+
+        Parameters
+        ----------
+        part : {"columns", "labels"}, default="columns"
+            "columns": one row for each column of the table. "labels": one row for each group of rows.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        if part not in ("columns", "labels"):
+            raise ValueError(f"part must be 'columns' or 'labels'; got {part!r}.")
+        pandas = need("pandas", "Drift.to_frame", extra="frames")
+        if part == "columns":
+            fields = [name for name in ColumnShift._fields if name != "name"]
+            columns = () if self.columns is None else self.columns.columns
+            rows = [{name: getattr(each, name) for name in fields} | {"moved": each.moved} for each in columns]
+            index = pandas.Index([each.name for each in columns], name="column")
+            return pandas.DataFrame(rows, index=index, columns=[*fields, "moved"])
+        names = ("n_rows", "observed", "predicted", "low", "high")
+        groups = self.label_groups()
+        keys = [(each.by, name) for each in groups for name in each.names]
+        index = pandas.MultiIndex.from_tuples(keys, names=["by", "group"]) if keys else None
+        values = {name: np.concatenate([np.empty(0), *(getattr(each, name) for each in groups)]) for name in names}
+        values |= {
+            name: np.repeat([getattr(each, name) for each in groups], [len(each.names) for each in groups])
+            for name in ("p_value", "p_adjusted", "differs")
+        }
+        return pandas.DataFrame(values, index=index)
+
+    def label_groups(self) -> list[LabelGroups]:
+        """Return all comparisons of labels: in total, by predicted probability, by time, and by column."""
+        return [] if self.labels is None else self.labels.groups
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as a dict of plain values, for JSON; unknown numbers are None.
+
+        Returns
+        -------
+        dict
+        """
+        found, labels = self.columns, self.labels
+        return {
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "sentences": self.sentences(),
+            "rows": self.n_rows,
+            "labelled": None if labels is None else self.n_labelled,
+            "level": self.level,
+            "auc": None if found is None else _plain([found.auc, found.auc_low, found.auc_high]),
+            "auc_p_value": None if found is None else _plain(found.auc_p_value),
+            "columns": None if found is None else [
+                {name: _plain(getattr(each, name)) for name in (*ColumnShift._fields, "moved")}
+                for each in found.columns
+            ],
+            "labels": None if labels is None else {
+                "p_value": _plain(labels.p_value),
+                "detectable_change": _plain(labels.detectable),
+                "explanations": [_explanation_dict(each) for each in (labels.of_class, labels.of_labelling)],
+                "preferred": labels.preferred,
+                "groups": [_group_dict(each) for each in self.label_groups()],
+            },
+            "positives": None if self.positives is None else _plain(list(self.positives)),
+            "positives_if_class_prior_changed": None
+            if self.positives_if_prior_changed is None
+            else _plain(list(self.positives_if_prior_changed)),
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+    def column_cells(self, most: int | None = None) -> list[list[str]]:
+        """Return the table of columns as texts, with a head."""
+        head = ["column", "distance", "adjusted p", "missing then", "missing now", "moved", "largest change"]
+        if self.columns is None:
+            return [head]
+        return [head] + [
+            [
+                each.name,
+                f"{each.distance:.2f}",
+                p_text(each.p_adjusted),
+                f"{each.missing_old:.0%}",
+                f"{each.missing_new:.0%}",
+                "yes" if each.moved else "no",
+                each.change,
+            ]
+            for each in self.columns.columns[:most]
+        ]
+
+    def label_cells(self, groups: Sequence[LabelGroups]) -> list[list[str]]:
+        """Return a table of observed and predicted labels as texts, with a head."""
+        head = ["group", "rows", "labelled", "predicted", "range", "adjusted p"]
+        return [head] + [
+            [
+                name if each.by == name else f"{each.by}: {name}",
+                f"{each.n_rows[j]:,}",
+                f"{each.observed[j]:,.0f}",
+                f"{each.predicted[j]:,.1f}",
+                f"{each.low[j]:,.0f} to {each.high[j]:,.0f}",
+                p_text(each.p_adjusted) if j == 0 else "",
+            ]
+            for each in groups
+            for j, name in enumerate(each.names)
+        ]
+
+    def shown_groups(self) -> list[LabelGroups]:
+        """Return the comparisons of labels to show: in total, by probability, by time, and by columns that differ."""
+        every = self.label_groups()
+        first = 0 if self.labels is None else len(every) - len(self.labels.columns)
+        return [each for j, each in enumerate(every) if j < first or each.differs]
+
+    def __str__(self) -> str:
+        lines = self.sentences()
+        if self.columns is not None and self.columns.columns:
+            cells = self.column_cells(COLUMNS_SHOWN)
+            lines += ["", *aligned([row[:-1] for row in cells])]
+            left = len(self.columns.columns) - COLUMNS_SHOWN
+            lines += [f"... and {left} more columns, in to_frame()"] if left > 0 else []
+        if self.labels is not None:
+            lines += ["", *aligned(self.label_cells(self.shown_groups()))]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p>{escape(each)}</p>" for each in self.sentences()]
+        tables = [self.column_cells(COLUMNS_SHOWN)] if self.columns is not None else []
+        tables += [self.label_cells(self.shown_groups())] if self.labels is not None else []
+        for head, *rows in tables:
+            body = [_line(head, "th"), *(_line(row, "td") for row in rows)]
+            parts.append(f"<table>{''.join(body)}</table>")
+        return "".join(parts)
+
+
+def _factors(found: Explanation) -> str:
+    """Return the factors of an explanation in words."""
+    words = [f"{each:.2f}" for each in found.odds]
+    if not found.by:
+        return words[0]
+    each = [f"{word} where {found.by} is {name}" for word, name in zip(words, found.names, strict=True)]
+    return listed(each, NAMES_SHOWN)
+
+
+def _line(cells: Sequence[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _count(found: Estimate, level: float) -> str:
+    if np.isnan(found.low):
+        return f"about {found.value:,.0f}"
+    return f"{found.value:,.0f} ({100 * level:.6g}% interval {found.low:,.0f} to {found.high:,.0f})"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value for JSON: numbers that are not finite become None."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, str | bool | np.bool_):
+        return value if isinstance(value, str) else bool(value)
+    return float(value) if np.isfinite(value) else None
+
+
+def _explanation_dict(found: Explanation) -> dict[str, Any]:
+    return {name: value if isinstance(value, str) else _plain(value) for name, value in found._asdict().items()}
+
+
+def _group_dict(groups: LabelGroups) -> dict[str, Any]:
+    found = {name: _plain(getattr(groups, name)) for name in ("observed", "predicted", "low", "high")}
+    found |= {name: _plain(getattr(groups, name)) for name in ("p_value", "p_adjusted", "differs")}
+    return {"by": groups.by, "names": list(groups.names), "rows": [int(each) for each in groups.n_rows], **found}
+
+
+# --- the verdict
+
+
+def judge(columns: ColumnShifts | None, labels: LabelCheck | None, n_rows: int) -> tuple[str, str]:
+    """Return the verdict and its reason, in one sentence.
+
+    Labels that differ from the predictions come first. A change that a new class prior explains clearly better than
+    new labelling calls for a new fit. Any other change of the labels calls for a look at the labelling: a new fit would
+    count rarer labels as rarer positives, or the reverse. If labels are as predicted, the model still holds for rows
+    that are like those of the fit.
+    """
+    if columns is not None and columns.wrong_types:
+        named = listed([repr(name) for name in columns.wrong_types], 3)
+        return UNKNOWN, f"The values of {named} have another type than in the fit: correct them, and check again."
+    if labels is not None and labels.differing:
+        return _judge_labels(labels)
+    moved = columns is not None and (bool(columns.moved) or columns.auc_moved)
+    if columns is not None and columns.auc_low > UNLIKE_AUC:
+        return REFIT, (
+            f"Most new rows are unlike the rows of the fit (AUC {columns.auc:.2f}), so predictions are extrapolations."
+        )
+    checked = labels is not None and labels.detectable <= MAX_DETECTABLE
+    if moved and not checked:
+        assert columns is not None
+        names = _moved_names(columns)
+        why = "there are no labels" if labels is None else "there are too few labels"
+        return REFIT, f"The rows changed ({names}), and {why} to check whether the model still holds for them."
+    if n_rows < MIN_ROWS or (columns is None and not checked):
+        few = "1 new row is" if n_rows == 1 else f"{n_rows:,} new rows are"
+        why = few if n_rows < MIN_ROWS else "the labels and columns of these rows are"
+        return UNKNOWN, f"No change was found, but {why} not enough to find one."
+    return FINE, _fine(columns, labels, moved=moved)
+
+
+def _judge_labels(labels: LabelCheck) -> tuple[str, str]:
+    total = labels.total
+    if labels.all_or_none:
+        has = "All rows have" if labels.all_or_none == "all" else "No row has"
+        return LABELLING, f"{has} a label, but {total.predicted[0]:,.0f} of {total.n_rows[0]:,} rows were predicted to."
+    uneven = [each for each in labels.columns if each.differs]
+    found = total if total.differs and not uneven else (uneven or labels.differing)[0]
+    j = found.worst()
+    rarer = "rarer" if found.observed[j] < found.predicted[j] else "more frequent"
+    where = "" if found is total else f" where {found.by} is {found.names[j]}"
+    what = f"Labels are {rarer} than predicted{where}: {found.observed[j]:,.0f} instead of {found.predicted[j]:,.0f}"
+    if labels.preferred == "class":
+        return REFIT, f"{what}, in the way that a change of the class prior would cause."
+    if labels.preferred == "labelling":
+        return LABELLING, f"{what}, in the way that a change of the labelling would cause."
+    return LABELLING, f"{what}, and the labels cannot tell whether the positives or the labelling changed."
+
+
+def _moved_names(columns: ColumnShifts) -> str:
+    return listed([each.name for each in columns.moved], 3) if columns.moved else "several columns together"
+
+
+def _fine(columns: ColumnShifts | None, labels: LabelCheck | None, *, moved: bool) -> str:
+    if labels is None:
+        return (
+            "The rows are like those of the fit; without labels, a change of the class prior or of the labelling is "
+            "not visible."
+        )
+    arrive = (
+        f"Labels arrive as often as predicted ({labels.total.observed[0]:,.0f} and {labels.total.predicted[0]:,.0f}; "
+        f"changes below about {labels.detectable:.0%} go unnoticed)"
+    )
+    if columns is None:
+        return f"{arrive}; the columns were not compared."
+    if moved:
+        return f"{arrive}, although the rows changed ({_moved_names(columns)})."
+    return f"{arrive}, and the rows are like those of the fit."
+
+
+THRESHOLDS = (
+    f"A column counts as moved if the adjusted p-value is below 0.05 and the distance at least {MOVED_DISTANCE:g}, "
+    f"rows as different if the AUC is at least {MOVED_AUC:g}."
+)
