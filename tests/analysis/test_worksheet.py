@@ -7,15 +7,26 @@ from types import SimpleNamespace
 import numpy as np
 import openpyxl
 import pandas as pd
+import pyarrow.parquet as parquet
 import pytest
 from benchmarks.worksheets import play
 from tests.analysis.conftest import make_patients
 
 from scarless.analysis import Analysis, Settings, analyse_table, draw_worksheet
-from scarless.analysis.audit_history import ANSWERS, AUDITS, AuditHistory, read_history, with_answers
-from scarless.analysis.worksheet import StoredFit, worksheet_of
+from scarless.analysis.audit_history import (
+    ANSWERS,
+    AUDITS,
+    AuditHistory,
+    DrawnSheet,
+    read_history,
+    refuse_lost_worksheets,
+    row_names,
+    with_answers,
+)
+from scarless.analysis.worksheet import StoredFit, _difference, _expectations, _rounds, worksheet_of
 from scarless.cli import main
-from scarless.diagnostics.audits.changes import compare_with_posteriors
+from scarless.cli.tables import _history
+from scarless.diagnostics.audits.changes import AuditChanges, Round, compare_with_posteriors
 from scarless.outside.table_files import read_table, write_table
 
 FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic", "--quiet"]
@@ -244,7 +255,7 @@ def test_unsure_rows_are_not_audited(folder, sheet, capsys):
     capsys.readouterr()
     assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
     told = capsys.readouterr().out
-    assert "3 are unsure and 1 have no answer." in told
+    assert "3 are unsure and 1 has no answer." in told
     assert "Rows without a clear answer are treated as not checked." in told
     assert read_history(folder / "next").answered.sum() == 26
 
@@ -261,7 +272,7 @@ def test_a_worksheet_may_come_back_twice(sheet, first_sheet):
     changed = int(half.loc[0, "checked"] != table.loc[0, "checked"]) + int(
         half.loc[1, "checked"] != table["checked"][1]
     )
-    assert any(note.startswith(f"{changed} answers differ from earlier answers") for note in notes) == bool(changed)
+    assert any(note.startswith(f"{changed} answer") for note in notes) == bool(changed)
 
 
 def test_rows_that_were_chosen_by_rank_give_no_estimate_without_the_models(folder, capsys):
@@ -292,6 +303,181 @@ def test_new_rows_are_matched_by_id(folder, sheet, capsys):
     assert all((history.audit[i] == 1) == classes[history.names[i]] for i in np.flatnonzero(history.answered))
 
 
+def test_worksheets_that_are_not_filled_in_yet_count_in_the_probabilities(folder):
+    """The probabilities of all rows add up to the number of rows that were asked for, also without answers."""
+    for number, purpose in enumerate(("prior", "both", "prior"), start=1):
+        draw_worksheet("run", 40, purpose=purpose).save(f"{number}.csv")
+        assert read_history(folder / "run").probability.sum() == pytest.approx(40 * number, rel=0.02)
+
+
+def test_find_takes_unlabelled_rows_even_if_labels_may_be_wrong(folder):
+    fit = StoredFit.of(folder / "run")
+    doubtful = replace(fit, settings=replace(fit.settings, false_positive_rate="0.1"))
+    assert doubtful.settings.may_be_wrong
+    rows = worksheet_of(doubtful, 20, folder, purpose="find").table["patient"]
+    assert make_patients(N).set_index("patient").loc[rows, "diagnosed"].isna().all()
+    with pytest.raises(ValueError, match="There are 546 unlabelled rows that can be asked for, but 600 are wanted"):
+        worksheet_of(doubtful, 600, folder, purpose="find")
+    asked = replace(fit.begin_history(), sheet=np.ones(N, dtype=int))
+    with pytest.raises(ValueError, match="No rows are left to check"):
+        worksheet_of(replace(fit, history=asked), 1, folder)
+
+
+def test_a_worksheet_of_all_rows_says_so(folder):
+    drawn = worksheet_of(StoredFit.of(folder / "run"), 546, folder)
+    assert str(drawn).startswith("The worksheet has every row that can be checked.")
+
+
+def test_all_answers_may_be_unsure(folder, sheet, capsys):
+    answered("sheet.csv", checked="unsure")
+    capsys.readouterr()
+    assert main(["fit", "--config", "run", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    assert "Worksheet sheet.csv: 0 rows are positive and 0 negative, 30 are unsure" in capsys.readouterr().out
+    assert (read_history(folder / "next").answer == "unsure").sum() == 30
+
+
+def drawn_from(names, rows=None):
+    """Return a history with one worksheet, which asked for some rows, and the worksheet."""
+    rows = np.arange(len(names)) if rows is None else np.asarray(rows)
+    began = AuditHistory.begin(np.array(names, dtype=object), "patient", "", np.full(len(names), 0.5))
+    sheet = DrawnSheet(1, "key-1", len(rows), "prior", "random", "", 0, None, None, None)
+    history = began.with_sheet(sheet, rows, np.full(len(names), 0.5), began.posterior)
+    shown = pd.DataFrame({"patient": np.array(names, dtype=object)[rows], "checked": "no"})
+    return history, shown.assign(inclusion_probability=0.5, worksheet="key-1")
+
+
+IDS = [
+    pytest.param(["=1+1", "-3a", "@x", "+49170", "'y", "z"], None, id="formulas"),
+    pytest.param(["E11.9", "12.10", "7.0", "1E3"], [1, 2, 3], id="texts that look like numbers"),
+    pytest.param(["007", "1", "0.50"], None, id="zeros"),
+    pytest.param([" a b", "Müller–3", 'x"y,z;'], None, id="unusual letters"),
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+@pytest.mark.parametrize(("names", "rows"), IDS)
+def test_ids_are_the_same_after_a_spreadsheet(tmp_path, names, rows, suffix):
+    names = [each.strip() for each in names]
+    history, shown = drawn_from(names, rows)
+    write_table(shown, tmp_path / f"sheet.{suffix}")
+    found, _ = history.with_answers(read_table(tmp_path / f"sheet.{suffix}"), "sheet")
+    assert (found.answer == "no").tolist() == history.asked.tolist()
+
+
+def test_ids_that_are_numbers_keep_their_digits():
+    names = row_names(pd.DataFrame({"id": [1234567.25, 1234567.5, 3.0]}), "id")
+    assert names.tolist() == ["1234567.25", "1234567.5", "3"]
+
+
+def test_a_worksheet_may_be_saved_by_excel_as_text(folder, sheet, capsys):
+    """A German Excel writes semicolons, decimal commas and the encoding cp1252; another writes UTF-16 and tabs."""
+    table = read_table(sheet).assign(note="für später")
+    table.to_csv("german.csv", sep=";", decimal=",", index=False, encoding="cp1252")
+    table.to_csv("tabs.txt", sep="\t", index=False, encoding="utf-16")
+    with pd.ExcelWriter("second.xlsx") as book:
+        pd.DataFrame({"remark": ["none"]}).to_excel(book, sheet_name="remarks", index=False)
+        table.to_excel(book, sheet_name="worksheet", index=False)
+    table.to_excel("renamed.xlsx", sheet_name="Tabelle1", index=False)
+    for name in ("german.csv", "tabs.txt", "second.xlsx", "renamed.xlsx"):
+        options = SimpleNamespace(config=folder / "run" / "run.toml", audit=name)
+        history, notes = _history(options)
+        assert history.answered.sum() == 30
+        assert notes[0].startswith(f"Worksheet {name}")
+
+
+# --- the probability of an answer
+
+
+def two_sheets(first, second, answers):
+    """Return a history with two worksheets, which have two rows each of six; row 5 has a label."""
+    history = AuditHistory.begin(np.array(list("abcdef"), dtype=object), "id", "", np.full(6, 0.5))
+    for number, chance in enumerate((first, second), start=1):
+        sheet = DrawnSheet(number, f"k-{number}", 2, "prior", "random", "", 0, 0.5, 0.4, 0.6, n_answered=number)
+        history = history.with_sheet(sheet, np.arange(2 * number - 2, 2 * number), np.array(chance), history.posterior)
+    return replace(history, answer=np.array(answers, dtype=object))
+
+
+def test_the_probability_of_an_answer_leaves_out_worksheets_without_answers():
+    first, second = [0.2, 0.2, 0.4, 0.4, 0.8, 0.0], [0.5, 0.6, 0.7, 0.8, 0.9, 0.0]
+    both = two_sheets(first, second, ["yes", "no", "yes", "no", "", ""])
+    np.testing.assert_allclose(both.probability_of_answer, second)
+    one = two_sheets(first, second, ["", "", "yes", "no", "", ""])
+    np.testing.assert_allclose(one.probability_of_answer, np.subtract(second, first))
+    half = two_sheets(first, second, ["yes", "unsure", "yes", "no", "", ""])
+    np.testing.assert_allclose(half.probability_of_answer, np.subtract(second, np.multiply(0.5, first)))
+
+
+def test_the_number_of_checked_rows_of_a_round_is_that_of_its_fit():
+    """Answers that came after a worksheet was drawn do not belong to the fit that drew it."""
+    history = two_sheets([0.2] * 6, [0.4] * 6, ["yes", "no", "yes", "no", "", ""])
+    found = SimpleNamespace(_fitted=lambda: {"class_prior": 0.3, "class_prior_interval": (0.2, 0.4)})
+    assert [each.n_audited for each in _rounds(found, history)] == [1, 4]
+
+
+def test_no_estimate_without_the_models_if_rows_could_not_be_answered():
+    n = 40
+    found = SimpleNamespace(
+        subject=SimpleNamespace(codes=np.zeros((n, 1)), weight=np.ones(n)), settings=SimpleNamespace(level=0.95)
+    )
+    began = AuditHistory.begin(np.arange(n).astype(str).astype(object), "id", "", np.full(n, 0.3))
+    top, chance = np.arange(5), np.r_[np.ones(5), np.zeros(n - 5)]
+    find = began.with_sheet(DrawnSheet(1, "a", 5, "find", "rank", "", 0, 0.3, 0.2, 0.4), top, chance, began.posterior)
+    rest = np.r_[np.ones(5), np.full(n - 5, 20 / 35)]
+    prior = DrawnSheet(2, "b", 20, "prior", "random", "", 0, 0.3, 0.2, 0.4)
+    history = find.with_sheet(prior, np.arange(5, 25), rest, began.posterior)
+    answer = np.array([""] * 5 + ["yes", "no"] * 10 + [""] * 15, dtype=object)
+    value, why = _difference(found, replace(history, answer=answer))
+    assert value is None
+    assert "A worksheet without answers has rows that were certain to be in it" in why
+    answer[:5] = "yes"
+    value, _ = _difference(found, replace(history, answer=answer))
+    # Exact: the five rows count 1 each, and the twenty rows 35/20 each.
+    assert value.value == pytest.approx((5 + 35 * 0.5) / 40)
+    # Rows of a random worksheet whose probability is 1 are not "chosen by rank".
+    census = began.with_sheet(replace(prior, number=1), np.arange(n), np.ones(n), began.posterior)
+    value, _ = _difference(found, replace(census, answer=np.array(["yes", "no"] * 20, dtype=object)))
+    assert value.value == pytest.approx(0.5)
+    few = replace(census, answer=np.array(["yes", "no"] * 4 + [""] * 32, dtype=object))
+    assert _difference(found, few) == (None, "8 checked rows were drawn at random. An estimate that is valid even if "
+                                             "the models are wrong needs at least 10.")  # fmt: skip
+
+
+def test_the_width_without_the_models_is_not_promised_by_models_that_say_little():
+    """If the posteriors are no guide, the class of a row has at most the variance 1/4."""
+    n, rows = 400, 100
+    plan = SimpleNamespace(labels_are_certain=True, design="random", n_open=n, level=0.95, far_off=True,
+                           probability=np.full(n, rows / n), width_at=lambda *_, **__: 0.01)  # fmt: skip
+    width = 2 * 1.959964 * 0.5 * np.sqrt((1 - rows / n) / rows)
+    assert _expectations(plan, rows)[-1].endswith(f"expect an interval of up to {100 * width:.1f} percentage points.")
+
+
+# --- sentences
+
+
+def test_sentences_about_one_row_are_in_the_singular():
+    history = two_sheets([0.2] * 6, [0.4] * 6, ["yes", "", "", "", "", ""])
+    notes = history._notes(1, 1, "s.csv")
+    assert notes[0] == "Worksheet s.csv: 1 row is positive and 0 negative, 0 are unsure and 1 has no answer."
+    assert notes[2].startswith("1 answer differs from earlier answers")
+    assert notes[3].startswith("Worksheet k-2 (2 rows) has no answers yet.")
+    one = compare_with_posteriors(np.ones(1), np.array([0.5]))
+    rounds = (Round(0, 0.4, 0.3, 0.5), Round(1, 0.4, 0.3, 0.5))
+    lines = AuditChanges(rounds, one, None, "None.", 1, 0.19, 0.95).sentences()
+    assert lines[0].endswith("With 1 checked row, it is 40.0% (30.0 to 50.0%).")
+    assert lines[1] == "1 of 1 checked row is positive, and the model expected 0.5 before the checks."
+    assert lines[3].startswith("1 more check would shorten the interval from 20.0 to about 19.0")
+
+
+def test_advice_after_a_contradiction_can_be_followed():
+    """Without an estimate that needs no models, there is nothing to rely on; and an interval is never "shortened" up."""
+    rounds = (Round(0, 0.4, 0.3, 0.5), Round(60, 0.4, 0.35, 0.45))
+    wrong = compare_with_posteriors(np.ones(60), np.full(60, 0.2))._replace(p_value=0.001)
+    changes = AuditChanges(rounds, wrong, None, "None.", 50, 0.099, 0.95)
+    assert "check rows that are drawn at random" in changes.sentences()[1]
+    assert not any("hardly worth" in line or "Rely on the estimate" in line for line in changes.sentences())
+    assert len(replace(changes, width_after=0.2).sentences()) == 3
+
+
 # --- errors; after each of them, nothing is written
 
 
@@ -309,12 +495,14 @@ CHANGED = [
     pytest.param(lambda t: t.assign(patient=["7", *t["patient"][1:]]), "removed zeros at the beginning",
                  id="id without zeros"),
     pytest.param(lambda t: t.assign(inclusion_probability=[1.0, *t["inclusion_probability"][1:]]),
-                 "the column 'inclusion_probability' was changed in 1 lines", id="edited probability"),
+                 "the column 'inclusion_probability' was changed in 1 line.", id="edited probability"),
     pytest.param(lambda t: t.assign(inclusion_probability=None), "was changed in 30 lines", id="emptied probability"),
     pytest.param(lambda t: t.assign(worksheet="abc-1"), "is the worksheet 'abc-1', which was drawn from other results",
                  id="other worksheet"),
     pytest.param(lambda t: t.assign(worksheet=["abc-1", *t["worksheet"][1:]]), "has several values", id="mixed"),
-    pytest.param(lambda t: t.assign(checked=["yes"] * 29 + [None]), "all answers are 'yes', and 1 rows have no answer",
+    pytest.param(lambda t: t.assign(worksheet=[None, *t["worksheet"][1:]]), "the column 'worksheet' is empty in 1 line.",
+                 id="no key"),
+    pytest.param(lambda t: t.assign(checked=["yes"] * 29 + [None]), "all answers are 'yes', and 1 row has no answer",
                  id="only positives"),
     pytest.param(lambda t: t[:0], "has a header but no rows", id="empty"),
 ]  # fmt: skip
@@ -414,6 +602,34 @@ def test_two_worksheets_drawn_at_the_same_time_are_not_both_saved(folder):
     with pytest.raises(RuntimeError, match=r"Another worksheet was drawn from .*run in the meantime"):
         two.save("two.csv")
     assert not (folder / "two.csv").exists()
+
+
+def test_answers_are_not_lost(folder, sheet, first_sheet):
+    """Results with answers cannot be replaced by results that were fitted without them."""
+    history, _ = first_sheet.history.with_answers(read_table(sheet), "sheet.csv")
+    (folder / "next").mkdir()
+    history.save(folder / "next" / AUDITS)
+    refuse_lost_worksheets(folder / "next", history)
+    with pytest.raises(
+        FileExistsError, match=r"next has answers to 30 rows that would be lost\. Choose another folder"
+    ):
+        refuse_lost_worksheets(folder / "next", first_sheet.history)
+
+
+def test_the_file_of_earlier_results_may_be_missing(folder, sheet, capsys):
+    text = (folder / "run" / "run.toml").read_text()
+    file = next(line.split('"')[1] for line in text.splitlines() if line.startswith("file = "))
+    (folder / "run" / "run.toml").write_text(text.replace(file, "elsewhere.csv"))
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next"]) == 1
+    assert "elsewhere.csv, the file of run/run.toml, does not exist. Run this command in" in capsys.readouterr().err
+
+
+def test_a_history_of_a_later_version_is_named(folder, sheet):
+    table = parquet.read_table(folder / "run" / AUDITS)
+    about = json.loads(table.schema.metadata[b"scarless"]) | {"format": 2}
+    parquet.write_table(table.replace_schema_metadata({b"scarless": json.dumps(about)}), folder / "run" / AUDITS)
+    with pytest.raises(ValueError, match=r"A later version of scarless wrote .*audits\.parquet"):
+        draw_worksheet("run", 10)
 
 
 def test_a_damaged_history_is_named(folder):

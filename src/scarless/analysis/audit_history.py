@@ -4,7 +4,6 @@ A folder of results keeps this history in one Parquet file, with one line for ea
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -19,11 +18,12 @@ from scarless.checks.labels import folded, says
 from scarless.numerics.arrays import Integers, Mask, Vector
 from scarless.outside.extras import need
 from scarless.outside.files import aside
-from scarless.outside.notices import listed
+from scarless.outside.notices import counted, listed
 
 AUDITS = "audits.parquet"
 CHECKED, WORKSHEET, ROW = "checked", "worksheet", "row"
 OWN_AUDITS = "own"  # purpose of the audits that the table had before the first worksheet
+SHEET = "worksheet"  # name of the sheet of a workbook
 YES, NO, UNSURE = "yes", "no", "unsure"
 _UNSURE_WORDS = {"unsure", "unknown", "unclear", "maybe", "not sure", "don't know", "?"}
 _SAME_PROBABILITY = 1e-4  # relative; spreadsheets round numbers
@@ -46,6 +46,7 @@ class DrawnSheet:
     class_prior: float | None
     low: float | None
     high: float | None
+    n_answered: int = 0  # answers that this fit used
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,20 @@ class AuditHistory:
     def probability(self) -> Vector:
         """The probability that any worksheet asked for the row."""
         return np.asarray(self.chances[:, -1]) if self.sheets else np.zeros(len(self.names))
+
+    @property
+    def probability_of_answer(self) -> Vector:
+        """The probability that a worksheet asked for the row and the row was answered.
+
+        All rows of a worksheet are assumed to be equally likely to be answered; none, if the worksheet is not filled
+        in yet.
+        """
+        found, before = np.zeros(len(self.names)), np.zeros(len(self.names))
+        for sheet, chance in zip(self.sheets, self.chances.T, strict=True):
+            mine = self.sheet == sheet.number
+            found += (self.answered[mine].mean() if mine.any() else 0.0) * (chance - before)
+            before = chance
+        return np.asarray(np.clip(found, 0.0, 1.0))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -170,7 +185,7 @@ class AuditHistory:
         name = self.id or ROW
         filled = self._lines(filled, name, source)
         number = self._number_of(filled[WORKSHEET], source)
-        places = self._places_of(as_text(filled[name]), name, number, source)
+        places = self._places_of(self._as_written(filled[name], number), name, number, source)
         self._check_probabilities(filled[PROBABILITY], places, number, source)
         answers = _read_answers(as_text(filled[CHECKED]), as_text(filled[name]), name, source)
         given = answers != ""
@@ -209,6 +224,11 @@ class AuditHistory:
         found, keys = list(dict.fromkeys(as_text(column))), self.keys()
         if not found:
             raise ValueError(f"{source} has no rows. Name the worksheet that `scarless audit` wrote.")
+        if "" in found:
+            raise ValueError(
+                f"{source}: the column {WORKSHEET!r} is empty in {counted(int((as_text(column) == '').sum()), 'line')}. "
+                "Write the value that the worksheet had, or remove lines that it did not have."
+            )
         if len(found) > 1:
             raise ValueError(
                 f"{source}: the column {WORKSHEET!r} has several values ({listed(found, _MAX_NAMES)}). Do not mix "
@@ -221,6 +241,18 @@ class AuditHistory:
                 f"worksheets {known}. Use the results that it was drawn from (--config FOLDER/run.toml)."
             )
         return keys[found[0]]
+
+    def _as_written(self, column: Any, number: int) -> Any:
+        """Return the ids of a worksheet as they are in the table; ids that are not known stay as they are.
+
+        `write_table` puts an apostrophe in front of texts like formulas. A column of texts may be read as numbers, if
+        the texts of all rows of the worksheet are numbers.
+        """
+        asked = self.names[self.sheet == number]
+        forms = {f"'{each}": each for each in asked}
+        if column.dtype.kind in "fiu":
+            forms |= {_number_form(each): each for each in asked}
+        return as_ids(column).map(lambda each: each if each in self._places else forms.get(each, each))
 
     def _places_of(self, ids: Any, name: str, number: int, source: str) -> Integers:
         """Return the position of each id in the table; raise if it is doubled or unknown, or was not asked for."""
@@ -242,20 +274,22 @@ class AuditHistory:
         if other.size:
             raise ValueError(
                 f"{source}: worksheet {number} did not ask for {len(other)} of these rows (first: {name} "
-                f"{ids.iloc[other[0]]!r}). Rows that were chosen in another way would bias the estimate. Remove these "
-                "lines; to use such audits, add them to the input file as an audit column."
+                f"{ids.iloc[other[0]]!r}). Rows that were chosen in another way would bias the estimate. Remove "
+                f"{'this line' if len(other) == 1 else 'these lines'}; to use such audits, add them to the input file "
+                "as an audit column."
             )
         return places
 
     def _check_probabilities(self, column: Any, places: Integers, number: int, source: str) -> None:
         drawn = self.chances[places, number - 1]
-        given = np.array([_number_in(text) for text in as_text_with_digits(column)])
+        texts = ["" if empty else str(value).strip() for value, empty in zip(column, column.isna(), strict=True)]
+        given = np.array([_number_in(text) for text in texts])
         wrong = np.flatnonzero(~(np.abs(given - drawn) <= _SAME_PROBABILITY * drawn))
         if wrong.size:
             first = wrong[0]
             raise ValueError(
-                f"{source}: the column {PROBABILITY!r} was changed in {wrong.size} lines. The first is "
-                f"{self.id or ROW} {self.names[places[first]]!r}, which has {given[first]:.6g} instead of "
+                f"{source}: the column {PROBABILITY!r} was changed in {counted(wrong.size, 'line')}. The first is "
+                f"{self.id or ROW} {self.names[places[first]]!r}, which has {texts[first]!r} instead of "
                 f"{drawn[first]:.6g}. Restore the column: the probabilities say how the rows were drawn."
             )
 
@@ -264,17 +298,17 @@ class AuditHistory:
         positive, missing = int((mine & (self.answer == YES)).sum()), int((mine & (self.answer == "")).sum())
         if missing and positive and not (mine & (self.answer == NO)).any():
             raise ValueError(
-                f"{source}: all answers are {YES!r}, and {missing} rows have no answer. If empty cells mean no, write "
-                f"{NO!r}: otherwise the estimated share of positives is far too high. If these rows were not checked "
-                f"yet, check at least one of them, or write {UNSURE!r}."
+                f"{source}: all answers are {YES!r}, and {counted(missing, 'row has', 'rows have')} no answer. If "
+                f"empty cells mean no, write {NO!r}: otherwise the estimated share of positives is far too high. If "
+                f"they mean that the row was not checked yet, check at least one of them, or write {UNSURE!r}."
             )
 
     def _notes(self, number: int, changed: int, source: str) -> list[str]:
         mine = self.sheet == number
         counts = {word: int((mine & (self.answer == word)).sum()) for word in (YES, NO, UNSURE, "")}
         notes = [
-            f"Worksheet {source}: {counts[YES]} rows are positive and {counts[NO]} negative, {counts[UNSURE]} are "
-            f"unsure and {counts['']} have no answer."
+            f"Worksheet {source}: {counted(counts[YES], 'row is', 'rows are')} positive and {counts[NO]} negative, "
+            f"{counted(counts[UNSURE], 'is', 'are')} unsure and {counted(counts[''], 'has', 'have')} no answer."
         ]
         if counts[UNSURE] + counts[""]:
             notes.append(
@@ -282,7 +316,14 @@ class AuditHistory:
                 "model expects, the estimated share of positives is too low, and the other way round."
             )
         if changed:
-            notes.append(f"{changed} answers differ from earlier answers to the same worksheet; the new ones are used.")
+            differ = counted(changed, "answer differs", "answers differ")
+            notes.append(f"{differ} from earlier answers to the same worksheet. The new answers are used.")
+        for each in self.sheets:
+            if each.key and each.number != number and not (self.answer[self.sheet == each.number] != "").any():
+                notes.append(
+                    f"Worksheet {each.key} ({counted(each.n_rows, 'row')}) has no answers yet. When it is filled in, "
+                    "return it to these new results (--config), so that the answers of all worksheets are used."
+                )
         return notes
 
     # --- the table of a fit
@@ -323,11 +364,13 @@ class AuditHistory:
         notes: list[str] = []
         if new.any() or len(names) != len(self.names):
             notes.append(
-                f"The input file has changed since the first worksheet: {int(new.sum()):,} rows are new, and "
-                f"{len(self.names) - int((~new).sum()):,} are gone. The answers were matched by {self.id!r}."
+                f"The input file has changed since the first worksheet: {counted(int(new.sum()), 'row is', 'rows are')} "
+                f"new, and {counted(len(self.names) - int((~new).sum()), 'is', 'are')} gone. The answers were matched "
+                f"by {self.id!r}."
             )
         if n_lost:
-            notes.append(f"{n_lost} checked rows are not in the input file any more; their answers are not used.")
+            gone = counted(n_lost, "checked row is", "checked rows are")
+            notes.append(f"{gone} not in the input file any more. The answers to such rows are not used.")
         history = replace(
             self,
             source="",
@@ -370,8 +413,7 @@ class AuditHistory:
         try:
             table = parquet.read_table(path)
             about = json.loads((table.schema.metadata or {})[_METADATA])
-            if about["format"] > _FORMAT:
-                raise ValueError("format")
+            later = about["format"] > _FORMAT
             columns = {name: table.column(name) for name in table.column_names}
             sheets = tuple(DrawnSheet(**each) for each in about["sheets"])
             lines = [line for line in columns["draws"].to_pylist() if line is not None]
@@ -380,6 +422,8 @@ class AuditHistory:
             raise ValueError(
                 f"{path} is damaged, or a later version of scarless wrote it: {error}. Restore the file from a copy."
             ) from error
+        if later:
+            raise ValueError(f"A later version of scarless wrote {path}. Install the latest version.")
         draws = np.full((len(lines), max(map(len, lines), default=0)), np.nan, dtype=np.float32)
         for place, line in enumerate(lines):
             draws[place, : len(line)] = line
@@ -406,12 +450,15 @@ def read_history(folder: Path) -> AuditHistory | None:
 def refuse_lost_worksheets(folder: Path, history: AuditHistory | None) -> None:
     """Raise if results with worksheets would be replaced by results that do not know all of these worksheets."""
     old = read_history(folder)
-    known = set() if history is None else set(history.keys())
-    if old is not None and not set(old.keys()) <= known:
-        raise FileExistsError(
-            f"{folder} has worksheets whose rows and probabilities would be lost. Choose another folder (--out), or "
-            f"keep the worksheets by starting from these results: --config {folder / 'run.toml'}."
-        )
+    if old is None:
+        return
+    keep = f"Choose another folder (--out), or keep them by starting from these results: --config {folder / 'run.toml'}"
+    if history is None or not set(old.keys()) <= set(history.keys()):
+        raise FileExistsError(f"{folder} has worksheets whose rows and probabilities would be lost. {keep}.")
+    answered = dict(zip(history.names, history.answer, strict=True))
+    lost = sum(answered.get(name) == "" for name in old.names[old.answer != ""])
+    if lost:
+        raise FileExistsError(f"{folder} has answers to {counted(lost, 'row')} that would be lost. {keep}.")
 
 
 def file_hash(path: Path) -> str:
@@ -435,7 +482,7 @@ def row_names(table: Any, id: str) -> Any:
     """Return the id of each row as text, or its number if there is no id column; raise if ids are not unique."""
     if not id:
         return np.array([str(k) for k in range(1, len(table) + 1)], dtype=object)
-    names = as_text(table[id])
+    names = as_ids(table[id])
     if (names == "").any():
         row = int(np.flatnonzero((names == "").to_numpy())[0]) + 1
         raise ValueError(
@@ -470,9 +517,17 @@ def _read_answers(answers: Any, ids: Any, name: str, source: str) -> Any:
     return np.array(found, dtype=object)
 
 
-def as_text_with_digits(column: Any) -> Sequence[str]:
-    """Return numbers or texts as text with all digits."""
-    return [str(value).strip() for value in column]
+def as_ids(column: Any) -> Any:
+    """Return ids as text, numbers with all digits."""
+    text = as_text(column)
+    if column.dtype.kind != "f":
+        return text
+    return text.where((text == "") | (column % 1 == 0), column.map(str))
+
+
+def _number_form(text: str) -> str:
+    value = _number_in(text)
+    return text if not np.isfinite(value) else str(int(value)) if value.is_integer() else str(value)
 
 
 def _number_in(text: str) -> float:

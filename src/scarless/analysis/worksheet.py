@@ -17,6 +17,7 @@ from scarless.analysis.audit_history import (
     NO,
     OWN_AUDITS,
     ROW,
+    SHEET,
     UNSURE,
     WORKSHEET,
     YES,
@@ -35,8 +36,10 @@ from scarless.diagnostics.audits.changes import AuditChanges, Round, compare_wit
 from scarless.diagnostics.audits.difference import AuditedClassPrior, class_prior_from_posteriors
 from scarless.diagnostics.audits.plan import AuditPlan
 from scarless.numerics.arrays import Integers, Mask, Vector
+from scarless.numerics.uncertainty import quantile
 from scarless.outside.extras import need
 from scarless.outside.files import aside
+from scarless.outside.notices import counted
 from scarless.outside.table_files import write_table
 
 PURPOSES = ("prior", "find", "both")
@@ -163,6 +166,8 @@ def worksheet_of(
     number = len(history.sheets) + 1
     seed = fit.settings.seed + number if random_state is None else check_whole(random_state, "random_state", at_least=0)
     free = ((fit.observed.s == 0) | fit.settings.may_be_wrong) & ~history.asked & (fit.weight > 0)
+    if not free.any():
+        raise ValueError("No rows are left to check: every row has a label, or an earlier worksheet asked for it.")
     if n > free.sum():
         raise ValueError(
             f"n must be at most {int(free.sum()):,}, the number of rows that can be asked for; got {n}. Rows of "
@@ -172,7 +177,8 @@ def worksheet_of(
     chosen = draw.choose(n, purpose)
     rows, chance = chosen.rows, chosen.probability
     prior, low, high = fit.class_prior()
-    sheet = DrawnSheet(number, "", n, purpose, chosen.design, strata, seed, prior, low, high)
+    n_answered = int(history.answered.sum())
+    sheet = DrawnSheet(number, "", n, purpose, chosen.design, strata, seed, prior, low, high, n_answered)
     key = _key(sheet, rows, fit)
     recorded = history.with_sheet(
         replace(sheet, key=key), rows, chance, fit.posterior_without_audits, draws=fit.draws(rows)
@@ -274,7 +280,8 @@ class StoredFit:
         chance = np.zeros(len(names))
         for kind in (self.observed.s == 0, self.observed.s == 1):
             chance[kind] = audited[kind].mean() if kind.any() else 0.0
-        own = DrawnSheet(1, "", int(audited.sum()), OWN_AUDITS, "random", "", self.settings.seed, *self.class_prior())
+        n = int(audited.sum())
+        own = DrawnSheet(1, "", n, OWN_AUDITS, "random", "", self.settings.seed, *self.class_prior(), n)
         answers = np.where(self.observed.audit[audited] == 1, YES, NO)  # type: ignore[index]
         return found.with_sheet(own, np.flatnonzero(audited), chance, self.posterior_without_audits, answer=answers)
 
@@ -377,13 +384,19 @@ class _Draw:
         free[top] = False
         plan = self._plan(n - n // 2, free)
         rows = self.rng.permutation(np.r_[top, plan.positions])
-        split = f"{n // 2} rows are the rows that rank highest. {n - n // 2} rows are drawn for the share of positives."
+        taken = f"{counted(n // 2, 'row is the row that ranks', 'rows are the rows that rank')} highest. "
+        split = f"{taken}{counted(n - n // 2, 'row is', 'rows are')} drawn for the share of positives."
         probability, width = np.where(ranked_above, 1.0, plan.probability), plan.width_at(n - n // 2)
         return _Chosen(rows, probability, plan.design, [split, *notes, *_expectations(plan, n - n // 2)], width)
 
     def _highest(self, n: int) -> tuple[Integers, Mask, list[str]]:
         """Return the rows that rank highest, all rows that rank at least as high, and the expected positives."""
-        fit, places = self.fit, np.flatnonzero(self.free)
+        fit, places = self.fit, np.flatnonzero(self.free & (self.fit.observed.s == 0))
+        if n > places.size:
+            raise ValueError(
+                f"There are {places.size:,} unlabelled rows that can be asked for, but {n:,} are wanted that rank "
+                "highest. Use a smaller --n."
+            )
         value = fit.posterior_without_audits
         if fit.may_be_swapped:
             value = np.asarray(fit.model.naive_.predict_proba(fit.features)[:, 1])
@@ -409,8 +422,10 @@ class _Draw:
         options: dict[str, Any] = {"eligible": free, "level": fit.settings.level}
         if self.strata:
             options["strata"] = self._column(self.strata)
+        if self.history.sheets:  # Rows of a worksheet that is not filled in yet cannot be drawn again either.
+            options["pilot_probability"] = self.history.probability
         if fit.observed.audited.any():
-            options |= {"pilot": fit.observed.audit, "pilot_probability": self.history.probability}
+            options["pilot"] = fit.observed.audit
         unclear = fit.may_be_swapped or fit.summary.get("class_prior_interval") is None
         for design in ("random",) if unclear else self.designs:
             state = np.random.default_rng(self.rng.integers(2**32))
@@ -435,7 +450,9 @@ def _expectations(plan: AuditPlan, n: int) -> list[str]:
     """Return how the rows of a plan were drawn, and the width that the interval of the share of positives will have."""
     kind = "unlabelled rows" if plan.labels_are_certain else "rows"
     how = "with equal probabilities" if plan.design == "random" else _PREFERRED
-    lines = [f"{n:,} of {plan.n_open:,} {kind} were drawn at random, {how}."]
+    lines = [f"{n:,} of {plan.n_open:,} {kind} {'was' if n == 1 else 'were'} drawn at random, {how}."]
+    if n == plan.n_open:
+        lines = ["The worksheet has every row that can be checked."]
     now, after, other = (100 * each for each in (plan.width_at(0), plan.width_at(n), plan.width_at(n, difference=True)))
     level = f"{100 * plan.level:.6g}%"
     if np.isfinite(now) and not plan.far_off:
@@ -445,9 +462,13 @@ def _expectations(plan: AuditPlan, n: int) -> list[str]:
         )
     elif plan.far_off:
         lines.append("The models say little about the share of positives, so its interval cannot be predicted.")
+    about = f"about {other:.1f}"
+    if plan.far_off:  # The posteriors are no guide: assume the largest variance of a class.
+        p = plan.probability[plan.probability > 0]
+        worst = quantile(plan.level) * float(np.sqrt(((1.0 - p) / p).sum())) / plan.probability.size
+        about = f"up to {100 * min(worst, 1.0):.1f}"
     lines.append(
-        f"For the estimate that is valid even if the models are wrong, expect an interval of about {other:.1f} "
-        "percentage points."
+        f"For the estimate that is valid even if the models are wrong, expect an interval of {about} percentage points."
     )
     return lines
 
@@ -475,7 +496,7 @@ def _write_workbook(table: Any, path: Path) -> None:
         finally:
             plain_file.unlink(missing_ok=True)
         sheet = book.active
-        sheet.title = "worksheet"
+        sheet.title = SHEET
         sheet.freeze_panes = "C2"
         column = utils.get_column_letter(list(table.columns).index(CHECKED) + 1)
         answers = lists.DataValidation("list", formula1=f'"{YES},{NO},{UNSURE}"', allow_blank=True)
@@ -529,8 +550,7 @@ def _rounds(found: Any, history: AuditHistory) -> tuple[Round, ...]:
     """Return the estimates before the first worksheet and after each fit."""
     rounds = []
     for sheet in history.sheets:
-        n = int((history.answered & (history.sheet < sheet.number)).sum())
-        rounds.append(Round(n, sheet.class_prior, sheet.low, sheet.high))
+        rounds.append(Round(sheet.n_answered, sheet.class_prior, sheet.low, sheet.high))
     fitted = found._fitted()
     low, high = fitted["class_prior_interval"] or (None, None)
     rounds.append(Round(int(history.answered.sum()), fitted["class_prior"], low, high))
@@ -545,15 +565,28 @@ def _difference(found: Any, history: AuditHistory) -> tuple[AuditedClassPrior | 
             "The file has rows that could not be drawn when the first worksheet was made, so there is no estimate that "
             "is valid even if the models are wrong."
         )
-    drawn = history.answered & (history.probability < 1.0)
-    if drawn.sum() < MIN_DRAWN:
+    at_random = [each.number for each in history.sheets if each.purpose in ("prior", OWN_AUDITS)]
+    drawn = history.answered & ((history.probability < 1.0) | np.isin(history.sheet, at_random))
+    n_drawn = int(drawn.sum())
+    if n_drawn < MIN_DRAWN and history.answered.sum() < 2 * n_drawn:
+        return None, (
+            f"{counted(n_drawn, 'checked row was', 'checked rows were')} drawn at random. An estimate that is valid "
+            f"even if the models are wrong needs at least {MIN_DRAWN}."
+        )
+    if n_drawn < MIN_DRAWN:
         return None, (
             "Almost all checked rows were chosen by their rank, so the checks say little about the other rows. For an "
             "estimate that is valid even if the models are wrong, use --purpose prior for the next worksheet."
         )
     labels = np.where(np.isfinite(found.subject.codes), found.subject.codes, -1).astype(np.int8)
     audit = np.where(history.answered, history.audit, -1).astype(np.int8)
-    given = {"probability": history.probability, "weight": found.subject.weight, "level": found.settings.level}
+    chance, weight = history.probability_of_answer, found.subject.weight
+    if (history.asked & (chance <= 0.0) & (weight > 0)).any():
+        return None, (
+            "A worksheet without answers has rows that were certain to be in it, such as the rows that rank highest. "
+            "So there is no estimate that is valid even if the models are wrong. Return this worksheet too."
+        )
+    given = {"probability": chance, "weight": weight, "level": found.settings.level}
     try:
         return class_prior_from_posteriors(history.posterior, labels.reshape(len(audit), -1), audit, **given), ""
     except ValueError as error:

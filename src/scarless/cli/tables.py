@@ -14,7 +14,7 @@ from threading import Timer
 from typing import Any
 
 from scarless import analysis
-from scarless.analysis.audit_history import file_hash, read_history, refuse_lost_worksheets, with_answers
+from scarless.analysis.audit_history import SHEET, file_hash, read_history, refuse_lost_worksheets, with_answers
 from scarless.analysis.settings import (
     MODEL,
     OLD_FLAGS,
@@ -104,6 +104,8 @@ def inspect(options: argparse.Namespace) -> int:
 
 def fit(options: argparse.Namespace) -> int:
     """Fit both models to a file, and write the model, the report and the ranked rows."""
+    if options.config and options.config.is_dir():
+        options.config = options.config / RUN
     config = read_run(options.config) if options.config else {}
     history, answer_notes = _history(options)
     values = _settings(options, config)
@@ -114,6 +116,11 @@ def fit(options: argparse.Namespace) -> int:
     if options.file is None:
         raise ValueError(
             "No input file is given. Example: scarless fit patients.csv --label diagnosed --propensity visits."
+        )
+    if options.file == Path(source.get("file", "")) and not options.file.exists():
+        raise FileNotFoundError(
+            f"{options.file}, the file of {options.config}, does not exist. Run this command in the folder of the "
+            f"earlier fit, or name the file: scarless fit FILE --config {shlex.quote(str(options.config))}."
         )
     folder = options.out or Path(_stem(options.file))
     ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
@@ -129,9 +136,10 @@ def fit(options: argparse.Namespace) -> int:
             table, notes = _read(options)
             source = {"file": str(options.file), "sha256": file_hash(options.file), "rows": len(table)}
             source |= {name: getattr(options, name) for name in _READING if getattr(options, name)}
+        notes = [*notes, *answer_notes]
         if history is not None and history.answered.any():
             table, history, join_notes = history.join(table, source["sha256"])
-            settings, notes = with_answers(settings), [*notes, *answer_notes, *join_notes]
+            settings, notes = with_answers(settings), [*notes, *join_notes]
         found = analysis.analyse_table(table, settings, source=source, history=history, progress=screen)
         found.notes[:0] = notes
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
@@ -166,9 +174,30 @@ def _history(options: argparse.Namespace) -> tuple[Any, list[str]]:
     if history is None:
         raise ValueError(f"No worksheet was drawn from {options.config.parent}, so {given} belongs to other results.")
     options.audit = None
-    filled, notes = _read(argparse.Namespace(file=given, separator=None, encoding=None, sheet=None))
+    filled, notes = _read_worksheet(given)
     found, answer_notes = history.with_answers(filled, given.name)
     return found, [*notes, *answer_notes]
+
+
+def _read_worksheet(path: Path) -> tuple[Any, list[str]]:
+    """Return a worksheet that was filled in and saved by a spreadsheet program, and warnings.
+
+    Excel saves text files in another encoding than UTF-8. A wrong guess is harmless, because ids would not be found.
+    """
+    how = argparse.Namespace(file=path, separator=None, encoding=None, sheet=None)
+    if path.suffix.lower() == ".xlsx":
+        try:
+            return _read(argparse.Namespace(**{**vars(how), "sheet": SHEET}))
+        except ValueError:  # There is no such sheet: read the first.
+            return _read(how)
+    if path.suffix.lower() in (".csv", ".tsv", ".txt") and path.is_file():
+        content = path.read_bytes()
+        how.encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else None
+        try:
+            content.decode(how.encoding or "utf-8")
+        except UnicodeDecodeError:
+            how.encoding = "cp1252"
+    return _read(how)
 
 
 def audit(options: argparse.Namespace) -> int:

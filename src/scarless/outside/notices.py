@@ -33,3 +33,15 @@ def listed(words: Sequence[str], most: int | None = None) -> str:
     """
     shown = list(words) if most is None or len(words) <= most else [*words[:most], f"{len(words) - most} more"]
     return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else "".join(shown)
+
+
+def counted(number: float, one: str, many: str = "") -> str:
+    """Return a rounded number with its noun; `many` is the plural, if it is not the singular with an "s".
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200.4, "row"), counted(2, "row is", "rows are")
+    ('1 row', '1,200 rows', '2 rows are')
+    """
+    shown = f"{number:,.0f}"
+    return f"{shown} {one}" if shown == "1" else f"{shown} {many or f'{one}s'}"

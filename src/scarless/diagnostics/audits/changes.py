@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 
 from scarless.diagnostics.audits.difference import AuditedClassPrior
 from scarless.numerics.arrays import Integers, Matrix, Vector
+from scarless.outside.notices import counted
 
 AUDIT_GROUPS = 5  # groups of audited rows by their posterior
 MIN_ROWS_PER_GROUP = 12
@@ -134,23 +135,27 @@ class AuditChanges:
         before, after = self.rounds[0], self.rounds[-1]
         level = f"{100 * self.level:.6g}% interval "
         return (
-            f"Before the checks, the estimated share of positives was {_share(before, level)}. With {after.n_audited} "
-            f"checked rows, it is {_share(after)}."
+            f"Before the checks, the estimated share of positives was {_share(before, level)}. With "
+            f"{counted(after.n_audited, 'checked row')}, it is {_share(after)}."
         )
 
     def _agreement(self) -> str:
         found = self.agreement
         if not found.n:
             return ""
-        numbers = f"{found.found} of {found.n} checked rows are positive, and the model expected {found.expected:.1f}"
+        rows, are = counted(found.n, "checked row"), "is" if found.found == 1 else "are"
+        numbers = f"{found.found} of {rows} {are} positive, and the model expected {found.expected:.1f}"
         if np.isnan(found.p_value):
             return f"{numbers[0].upper()}{numbers[1:]} before the checks."
         p = f"p = {found.p_value:.2g}"
         if not self.disagrees:
             return f"The checks agree with the model that chose the rows: {numbers} ({p})."
+        rely = "Rely on the estimate that does not need the models, and check more rows."
+        if self.difference is None:
+            rely = "Do not rely on the estimate of the models, and check rows that are drawn at random."
         return (
             f"The checks do not agree with the model that chose the rows: {numbers} ({p}). The models have the "
-            "wrong form, or answers are wrong. Rely on the estimate that does not need the models, and check more rows."
+            f"wrong form, or answers are wrong. {rely}"
         )
 
     def _difference(self) -> str:
@@ -167,9 +172,11 @@ class AuditChanges:
         if self.width is None or self.width_after is None:
             return ""
         now, after = 100 * self.width, 100 * self.width_after
-        gain = "" if after < 0.9 * now else " More checks are hardly worth it."
+        if after > now:
+            return ""
+        gain = "" if after < 0.9 * now or self.disagrees else " More checks are hardly worth it."
         return (
-            f"{self.n_more} more checks would shorten the interval from {now:.1f} to about {after:.1f} percentage "
+            f"{counted(self.n_more, 'more check')} would shorten the interval from {now:.1f} to about {after:.1f} percentage "
             f"points.{gain}"
         )
 

@@ -15,6 +15,7 @@ from scarless.models import NaiveClassifier, SARStackingClassifier
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Mask, Matrix, Vector
 from scarless.numerics.likelihood import softplus
 from scarless.outside.extras import need
+from scarless.outside.notices import counted
 from scarless.outside.plain_words import plain
 from scarless.pair.cross_fit import logit_of
 from scarless.pair.fitted import NoOutOfFoldLogits
@@ -148,18 +149,6 @@ def yield_sentence(n: int, expected: float, low: float, high: float, *, level: f
     rows, positives = counted(n, "row"), counted(expected, "positive")
     level_words = f"{100 * level:.6g}"
     return SENTENCE.format(rows=rows, positives=positives, level=level_words, low=f"{low:,.0f}", high=f"{high:,.0f}")
-
-
-def counted(number: float, noun: str) -> str:
-    """Return a rounded number with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(1200.4, "row")
-    ('1 row', '1,200 rows')
-    """
-    shown = f"{number:,.0f}"
-    return f"{shown} {noun}" if shown == "1" else f"{shown} {noun}s"
 
 
 def yield_curve(
