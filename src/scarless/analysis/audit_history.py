@@ -225,8 +225,9 @@ class AuditHistory:
         if not found:
             raise ValueError(f"{source} has no rows. Name the worksheet that `scarless audit` wrote.")
         if "" in found:
+            lines = counted(int((as_text(column) == "").sum()), "line")
             raise ValueError(
-                f"{source}: the column {WORKSHEET!r} is empty in {counted(int((as_text(column) == '').sum()), 'line')}. "
+                f"{source}: the column {WORKSHEET!r} is empty in {lines}. "
                 "Write the value that the worksheet had, or remove lines that it did not have."
             )
         if len(found) > 1:
@@ -363,10 +364,10 @@ class AuditHistory:
 
         notes: list[str] = []
         if new.any() or len(names) != len(self.names):
+            added = counted(int(new.sum()), "row is", "rows are")
+            removed = counted(len(self.names) - int((~new).sum()), "is", "are")
             notes.append(
-                f"The input file has changed since the first worksheet: {counted(int(new.sum()), 'row is', 'rows are')} "
-                f"new, and {counted(len(self.names) - int((~new).sum()), 'is', 'are')} gone. The answers were matched "
-                f"by {self.id!r}."
+                f"The input file has changed since the first worksheet: {added} new, and {removed} gone. The answers were matched by {self.id!r}."
             )
         if n_lost:
             gone = counted(n_lost, "checked row is", "checked rows are")
