@@ -367,7 +367,8 @@ class AuditHistory:
             added = counted(int(new.sum()), "row is", "rows are")
             removed = counted(len(self.names) - int((~new).sum()), "is", "are")
             notes.append(
-                f"The input file has changed since the first worksheet: {added} new, and {removed} gone. The answers were matched by {self.id!r}."
+                f"The input file has changed since the first worksheet: {added} new, and {removed} gone. The answers "
+                f"were matched by {self.id!r}."
             )
         if n_lost:
             gone = counted(n_lost, "checked row is", "checked rows are")
