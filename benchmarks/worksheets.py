@@ -32,8 +32,9 @@ from scarless.numerics.uncertainty import find_root
 
 NAME = "worksheets"
 N_ROUNDS, N_ROWS_OF_SHEET = 3, 50
-N_RUNS = {("patients", "optimal"): 100, ("patients", "random"): 20}
-N_RUNS |= {(name, design): 15 for name in ("adult", "covtype", "diabetes") for design in ("optimal", "random")}
+N_RUNS = {("patients", "optimal"): 100}
+N_RUNS |= {(name, design): 10 for name in ("adult", "covtype", "diabetes") for design in ("optimal", "random")}
+N_RUNS |= {("patients", "random"): 20}
 N_ROWS, N_COLUMNS, LABEL_FREQUENCY = 3_000, 20, 0.3
 FIRST_SEED = 4_000  # of the patients; other seeds were used to develop the design
 
@@ -130,7 +131,7 @@ def _mean(rows: list[dict[str, Any]], name: str) -> float:
 
 
 def _shown(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
+    return "–" if np.isnan(value) else f"{value:.3f}"
 
 
 def main(arguments: list[str]) -> None:
