@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import openpyxl
 import pandas as pd
-import pyarrow.parquet as parquet
 import pytest
+from pyarrow import parquet
 from tests.analysis.conftest import make_patients
 
 from scarless.analysis import Analysis, Settings, analyse_table, draw_worksheet
@@ -468,7 +468,7 @@ def test_sentences_about_one_row_are_in_the_singular():
 
 
 def test_advice_after_a_contradiction_can_be_followed():
-    """Without an estimate that needs no models, there is nothing to rely on; and an interval is never "shortened" up."""
+    """If there is no estimate without the models, no sentence says to rely on it; and checks do not widen intervals."""
     rounds = (Round(0, 0.4, 0.3, 0.5), Round(60, 0.4, 0.35, 0.45))
     wrong = compare_with_posteriors(np.ones(60), np.full(60, 0.2))._replace(p_value=0.001)
     changes = AuditChanges(rounds, wrong, None, "None.", 50, 0.099, 0.95)
@@ -499,7 +499,7 @@ CHANGED = [
     pytest.param(lambda t: t.assign(worksheet="abc-1"), "is the worksheet 'abc-1', which was drawn from other results",
                  id="other worksheet"),
     pytest.param(lambda t: t.assign(worksheet=["abc-1", *t["worksheet"][1:]]), "has several values", id="mixed"),
-    pytest.param(lambda t: t.assign(worksheet=[None, *t["worksheet"][1:]]), "the column 'worksheet' is empty in 1 line.",
+    pytest.param(lambda t: t.assign(worksheet=[None, *t["worksheet"][1:]]), "column 'worksheet' is empty in 1 line.",
                  id="no key"),
     pytest.param(lambda t: t.assign(checked=["yes"] * 29 + [None]), "all answers are 'yes', and 1 row has no answer",
                  id="only positives"),
@@ -609,9 +609,7 @@ def test_answers_are_not_lost(folder, sheet, first_sheet):
     (folder / "next").mkdir()
     history.save(folder / "next" / AUDITS)
     refuse_lost_worksheets(folder / "next", history)
-    with pytest.raises(
-        FileExistsError, match=r"next has answers to 30 rows that would be lost\. Choose another folder"
-    ):
+    with pytest.raises(FileExistsError, match=r"next has answers to 30 rows that would be lost\. Choose another"):
         refuse_lost_worksheets(folder / "next", first_sheet.history)
 
 

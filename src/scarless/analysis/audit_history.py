@@ -226,7 +226,7 @@ class AuditHistory:
             raise ValueError(f"{source} has no rows. Name the worksheet that `scarless audit` wrote.")
         if "" in found:
             raise ValueError(
-                f"{source}: the column {WORKSHEET!r} is empty in {counted(int((as_text(column) == '').sum()), 'line')}. "
+                f"{source}: the column {WORKSHEET!r} is empty in {counted((as_text(column) == '').sum(), 'line')}. "
                 "Write the value that the worksheet had, or remove lines that it did not have."
             )
         if len(found) > 1:
@@ -363,10 +363,11 @@ class AuditHistory:
 
         notes: list[str] = []
         if new.any() or len(names) != len(self.names):
+            n_gone = len(self.names) - int((~new).sum())
             notes.append(
-                f"The input file has changed since the first worksheet: {counted(int(new.sum()), 'row is', 'rows are')} "
-                f"new, and {counted(len(self.names) - int((~new).sum()), 'is', 'are')} gone. The answers were matched "
-                f"by {self.id!r}."
+                "The input file has changed since the first worksheet: "
+                f"{counted(new.sum(), 'row is', 'rows are')} new, and {counted(n_gone, 'is', 'are')} gone. The answers "
+                f"were matched by {self.id!r}."
             )
         if n_lost:
             gone = counted(n_lost, "checked row is", "checked rows are")

@@ -87,6 +87,8 @@ class Worksheet:
         Path
         """
         place = Path(path)
+        if place.exists():
+            raise FileExistsError(f"{place} exists, and may contain answers. Choose another name (--out).")
         place.parent.mkdir(parents=True, exist_ok=True)
         before = read_history(self.folder)
         if (before.sheets if before else ()) != self.history.sheets[: len(before.sheets) if before else 0]:
@@ -548,9 +550,7 @@ def changes_of(found: Any, history: AuditHistory) -> AuditChanges:
 
 def _rounds(found: Any, history: AuditHistory) -> tuple[Round, ...]:
     """Return the estimates before the first worksheet and after each fit."""
-    rounds = []
-    for sheet in history.sheets:
-        rounds.append(Round(sheet.n_answered, sheet.class_prior, sheet.low, sheet.high))
+    rounds = [Round(each.n_answered, each.class_prior, each.low, each.high) for each in history.sheets]
     fitted = found._fitted()
     low, high = fitted["class_prior_interval"] or (None, None)
     rounds.append(Round(int(history.answered.sum()), fitted["class_prior"], low, high))

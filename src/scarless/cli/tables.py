@@ -206,8 +206,6 @@ def audit(options: argparse.Namespace) -> int:
 
     _check_table(options.out)
     check_place(options.out)
-    if options.out.exists():
-        raise FileExistsError(f"{options.out} exists, and may contain answers. Choose another name (--out).")
     drawn = draw_worksheet(
         options.run, options.n, purpose=options.purpose, strata=options.strata, random_state=options.seed
     )

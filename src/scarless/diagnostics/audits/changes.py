@@ -176,8 +176,8 @@ class AuditChanges:
             return ""
         gain = "" if after < 0.9 * now or self.disagrees else " More checks are hardly worth it."
         return (
-            f"{counted(self.n_more, 'more check')} would shorten the interval from {now:.1f} to about {after:.1f} percentage "
-            f"points.{gain}"
+            f"{counted(self.n_more, 'more check')} would shorten the interval from {now:.1f} to about {after:.1f} "
+            f"percentage points.{gain}"
         )
 
     def to_dict(self) -> dict[str, Any]:
