@@ -204,6 +204,7 @@ class AuditHistory:
     def _lines(self, filled: Any, name: str, source: str) -> Any:
         """Return the lines of a worksheet that are not empty; raise if a column is missing."""
         wanted = [name, CHECKED, PROBABILITY, WORKSHEET]
+        filled = filled.rename(columns={f"'{name}": name})  # `write_table` writes a name like a formula in this way.
         gone = [column for column in wanted if column not in filled.columns]
         if gone:
             raise ValueError(
@@ -327,6 +328,10 @@ class AuditHistory:
         return notes
 
     # --- the table of a fit
+
+    def is_for_another_file(self, source: str) -> bool:
+        """Return whether the history has no answers, and its rows, which have no ids, are those of another file."""
+        return not self.id and source != self.source and not self.answered.any()
 
     def join(self, table: Any, source: str) -> tuple[Any, Self, list[str]]:
         """Return the table with the answers as a column, the history in the order of its rows, and notes.

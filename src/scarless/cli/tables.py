@@ -137,9 +137,14 @@ def fit(options: argparse.Namespace) -> int:
             source = {"file": str(options.file), "sha256": file_hash(options.file), "rows": len(table)}
             source |= {name: getattr(options, name) for name in _READING if getattr(options, name)}
         notes = [*notes, *answer_notes]
-        if history is not None and history.answered.any():
-            table, history, join_notes = history.join(table, source["sha256"])
-            settings, notes = with_answers(settings), [*notes, *join_notes]
+        if history is not None and history.is_for_another_file(source["sha256"]):
+            history = None
+            notes.append(f"The worksheets of {options.config.parent} are for another file, and are not used.")
+        if history is not None:
+            joined, history, join_notes = history.join(table, source["sha256"])
+            notes += join_notes
+            if history.answered.any():
+                table, settings = joined, with_answers(settings)
         found = analysis.analyse_table(table, settings, source=source, history=history, progress=screen)
         found.notes[:0] = notes
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
