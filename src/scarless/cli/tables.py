@@ -14,7 +14,6 @@ from threading import Timer
 from typing import Any
 
 from scarless import analysis
-from scarless.analysis.audit_history import SHEET, file_hash, read_history, refuse_lost_worksheets, with_answers
 from scarless.analysis.settings import (
     MODEL,
     OLD_FLAGS,
@@ -104,6 +103,8 @@ def inspect(options: argparse.Namespace) -> int:
 
 def fit(options: argparse.Namespace) -> int:
     """Fit both models to a file, and write the model, the report and the ranked rows."""
+    from scarless.analysis.audit_history import file_hash, refuse_lost_worksheets, with_answers  # noqa: PLC0415 (imports checks)
+
     if options.config and options.config.is_dir():
         options.config = options.config / RUN
     config = read_run(options.config) if options.config else {}
@@ -160,6 +161,8 @@ def _history(options: argparse.Namespace) -> tuple[Any, list[str]]:
 
     --audit names a worksheet if it has the suffix of a table; otherwise it names a column.
     """
+    from scarless.analysis.audit_history import read_history  # noqa: PLC0415 (imports checks)
+
     history = read_history(options.config.parent) if options.config else None
     given = options.audit and Path(options.audit)
     if not given or not str(options.audit).lower().endswith(table_suffixes()):
@@ -189,6 +192,8 @@ def _read_worksheet(path: Path) -> tuple[Any, list[str]]:
 
     Excel saves text files in another encoding than UTF-8. A wrong guess is harmless, because ids would not be found.
     """
+    from scarless.analysis.audit_history import SHEET  # noqa: PLC0415 (imports checks)
+
     how = argparse.Namespace(file=path, separator=None, encoding=None, sheet=None)
     if path.suffix.lower() == ".xlsx":
         try:
