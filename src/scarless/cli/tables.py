@@ -103,7 +103,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 def fit(options: argparse.Namespace) -> int:
     """Fit both models to a file, and write the model, the report and the ranked rows."""
-    from scarless.analysis.audit_history import file_hash, refuse_lost_worksheets, with_answers  # noqa: PLC0415 (imports checks)
+    from scarless.analysis.audit_history import file_hash, refuse_lost_worksheets, with_answers  # noqa: PLC0415
 
     if options.config and options.config.is_dir():
         options.config = options.config / RUN
