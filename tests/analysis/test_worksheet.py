@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import openpyxl
 import pandas as pd
-import pyarrow.parquet as parquet
 import pytest
-from benchmarks.worksheets import play
+from pyarrow import parquet
 from tests.analysis.conftest import make_patients
 
 from scarless.analysis import Analysis, Settings, analyse_table, draw_worksheet
@@ -328,6 +327,35 @@ def test_a_worksheet_of_all_rows_says_so(folder):
     assert str(drawn).startswith("The worksheet has every row that can be checked.")
 
 
+def test_new_rows_can_be_drawn_while_a_worksheet_is_open(folder, sheet, capsys):
+    """The record of the open worksheet is matched to the new file, and new rows can be asked for."""
+    new = make_patients(40, seed=9).assign(patient=[f"N{i}" for i in range(40)])
+    pd.concat([new, make_patients(N)]).to_csv("later.csv", index=False)
+    assert main(["fit", "later.csv", "--config", "run/run.toml", "--out", "next", "--quiet"]) == 0
+    assert "40 rows are new, and 0 are gone." in capsys.readouterr().out
+    drawn = draw_worksheet("next", 100)
+    history = drawn.history
+    assert np.isfinite(history.posterior).all()
+    unlabelled = new["diagnosed"].isna().to_numpy()
+    assert (history.probability[:40][unlabelled] > 0).all()
+    assert not set(drawn.table["patient"]) & set(read_table(sheet)["patient"])
+    # Only the open worksheet could ask for new rows, so the answers of the first say nothing about them.
+    first = read_table(sheet)
+    history, _ = history.with_answers(first, "sheet.csv")
+    size = len(history.names)
+    found = SimpleNamespace(
+        subject=SimpleNamespace(codes=np.zeros((size, 1)), weight=np.ones(size)), settings=SimpleNamespace(level=0.95)
+    )
+    assert "Only a worksheet that has no answers yet" in _difference(found, history)[1]
+
+
+def test_worksheets_without_ids_and_answers_do_not_block_another_file(first_sheet):
+    nameless = replace(first_sheet.history, id="")
+    assert nameless.is_for_another_file("other")
+    assert not nameless.is_for_another_file(nameless.source)
+    assert not first_sheet.history.is_for_another_file("other")
+
+
 def test_all_answers_may_be_unsure(folder, sheet, capsys):
     answered("sheet.csv", checked="unsure")
     capsys.readouterr()
@@ -362,6 +390,13 @@ def test_ids_are_the_same_after_a_spreadsheet(tmp_path, names, rows, suffix):
     write_table(shown, tmp_path / f"sheet.{suffix}")
     found, _ = history.with_answers(read_table(tmp_path / f"sheet.{suffix}"), "sheet")
     assert (found.answer == "no").tolist() == history.asked.tolist()
+
+
+def test_the_name_of_the_id_column_may_look_like_a_formula(tmp_path):
+    history, shown = drawn_from(["a", "b"])
+    write_table(shown.rename(columns={"patient": "=id"}), tmp_path / "sheet.csv")
+    found, _ = replace(history, id="=id").with_answers(read_table(tmp_path / "sheet.csv"), "sheet")
+    assert found.answered.all()
 
 
 def test_ids_that_are_numbers_keep_their_digits():
@@ -428,7 +463,7 @@ def test_no_estimate_without_the_models_if_rows_could_not_be_answered():
     answer = np.array([""] * 5 + ["yes", "no"] * 10 + [""] * 15, dtype=object)
     value, why = _difference(found, replace(history, answer=answer))
     assert value is None
-    assert "A worksheet without answers has rows that were certain to be in it" in why
+    assert "Only a worksheet that has no answers yet could ask for some rows" in why
     answer[:5] = "yes"
     value, _ = _difference(found, replace(history, answer=answer))
     # Exact: the five rows count 1 each, and the twenty rows 35/20 each.
@@ -469,7 +504,7 @@ def test_sentences_about_one_row_are_in_the_singular():
 
 
 def test_advice_after_a_contradiction_can_be_followed():
-    """Without an estimate that needs no models, there is nothing to rely on; and an interval is never "shortened" up."""
+    """If there is no estimate without the models, no sentence says to rely on it; and checks do not widen intervals."""
     rounds = (Round(0, 0.4, 0.3, 0.5), Round(60, 0.4, 0.35, 0.45))
     wrong = compare_with_posteriors(np.ones(60), np.full(60, 0.2))._replace(p_value=0.001)
     changes = AuditChanges(rounds, wrong, None, "None.", 50, 0.099, 0.95)
@@ -500,7 +535,7 @@ CHANGED = [
     pytest.param(lambda t: t.assign(worksheet="abc-1"), "is the worksheet 'abc-1', which was drawn from other results",
                  id="other worksheet"),
     pytest.param(lambda t: t.assign(worksheet=["abc-1", *t["worksheet"][1:]]), "has several values", id="mixed"),
-    pytest.param(lambda t: t.assign(worksheet=[None, *t["worksheet"][1:]]), "the column 'worksheet' is empty in 1 line.",
+    pytest.param(lambda t: t.assign(worksheet=[None, *t["worksheet"][1:]]), "column 'worksheet' is empty in 1 line.",
                  id="no key"),
     pytest.param(lambda t: t.assign(checked=["yes"] * 29 + [None]), "all answers are 'yes', and 1 row has no answer",
                  id="only positives"),
@@ -610,9 +645,7 @@ def test_answers_are_not_lost(folder, sheet, first_sheet):
     (folder / "next").mkdir()
     history.save(folder / "next" / AUDITS)
     refuse_lost_worksheets(folder / "next", history)
-    with pytest.raises(
-        FileExistsError, match=r"next has answers to 30 rows that would be lost\. Choose another folder"
-    ):
+    with pytest.raises(FileExistsError, match=r"next has answers to 30 rows that would be lost\. Choose another"):
         refuse_lost_worksheets(folder / "next", first_sheet.history)
 
 

@@ -204,6 +204,7 @@ class AuditHistory:
     def _lines(self, filled: Any, name: str, source: str) -> Any:
         """Return the lines of a worksheet that are not empty; raise if a column is missing."""
         wanted = [name, CHECKED, PROBABILITY, WORKSHEET]
+        filled = filled.rename(columns={f"'{name}": name})  # `write_table` writes a name like a formula in this way.
         gone = [column for column in wanted if column not in filled.columns]
         if gone:
             raise ValueError(
@@ -225,9 +226,8 @@ class AuditHistory:
         if not found:
             raise ValueError(f"{source} has no rows. Name the worksheet that `scarless audit` wrote.")
         if "" in found:
-            lines = counted(int((as_text(column) == "").sum()), "line")
             raise ValueError(
-                f"{source}: the column {WORKSHEET!r} is empty in {lines}. "
+                f"{source}: the column {WORKSHEET!r} is empty in {counted((as_text(column) == '').sum(), 'line')}. "
                 "Write the value that the worksheet had, or remove lines that it did not have."
             )
         if len(found) > 1:
@@ -329,6 +329,10 @@ class AuditHistory:
 
     # --- the table of a fit
 
+    def is_for_another_file(self, source: str) -> bool:
+        """Return whether the history has no answers, and its rows, which have no ids, are those of another file."""
+        return not self.id and source != self.source and not self.answered.any()
+
     def join(self, table: Any, source: str) -> tuple[Any, Self, list[str]]:
         """Return the table with the answers as a column, the history in the order of its rows, and notes.
 
@@ -364,10 +368,10 @@ class AuditHistory:
 
         notes: list[str] = []
         if new.any() or len(names) != len(self.names):
-            added = counted(int(new.sum()), "row is", "rows are")
-            removed = counted(len(self.names) - int((~new).sum()), "is", "are")
+            n_gone = len(self.names) - int((~new).sum())
             notes.append(
-                f"The input file has changed since the first worksheet: {added} new, and {removed} gone. The answers "
+                "The input file has changed since the first worksheet: "
+                f"{counted(new.sum(), 'row is', 'rows are')} new, and {counted(n_gone, 'is', 'are')} gone. The answers "
                 f"were matched by {self.id!r}."
             )
         if n_lost:

@@ -87,6 +87,8 @@ class Worksheet:
         Path
         """
         place = Path(path)
+        if place.exists():
+            raise FileExistsError(f"{place} exists, and may contain answers. Choose another name (--out).")
         place.parent.mkdir(parents=True, exist_ok=True)
         before = read_history(self.folder)
         if (before.sheets if before else ()) != self.history.sheets[: len(before.sheets) if before else 0]:
@@ -163,6 +165,9 @@ def worksheet_of(
     `folder` will keep the record of the worksheet. Of the `designs`, the first that the model supports is used.
     """
     history = fit.history if fit.history is not None else fit.begin_history()
+    if not np.isfinite(history.posterior).all():  # Rows that are new since the first worksheet can be drawn now.
+        new = ~np.isfinite(history.posterior)
+        history = replace(history, posterior=np.where(new, fit.posterior_without_audits, history.posterior))
     number = len(history.sheets) + 1
     seed = fit.settings.seed + number if random_state is None else check_whole(random_state, "random_state", at_least=0)
     free = ((fit.observed.s == 0) | fit.settings.may_be_wrong) & ~history.asked & (fit.weight > 0)
@@ -548,9 +553,7 @@ def changes_of(found: Any, history: AuditHistory) -> AuditChanges:
 
 def _rounds(found: Any, history: AuditHistory) -> tuple[Round, ...]:
     """Return the estimates before the first worksheet and after each fit."""
-    rounds = []
-    for sheet in history.sheets:
-        rounds.append(Round(sheet.n_answered, sheet.class_prior, sheet.low, sheet.high))
+    rounds = [Round(each.n_answered, each.class_prior, each.low, each.high) for each in history.sheets]
     fitted = found._fitted()
     low, high = fitted["class_prior_interval"] or (None, None)
     rounds.append(Round(int(history.answered.sum()), fitted["class_prior"], low, high))
@@ -581,10 +584,10 @@ def _difference(found: Any, history: AuditHistory) -> tuple[AuditedClassPrior | 
     labels = np.where(np.isfinite(found.subject.codes), found.subject.codes, -1).astype(np.int8)
     audit = np.where(history.answered, history.audit, -1).astype(np.int8)
     chance, weight = history.probability_of_answer, found.subject.weight
-    if (history.asked & (chance <= 0.0) & (weight > 0)).any():
+    if ((history.probability > 0.0) & (chance <= 0.0) & (weight > 0)).any():
         return None, (
-            "A worksheet without answers has rows that were certain to be in it, such as the rows that rank highest. "
-            "So there is no estimate that is valid even if the models are wrong. Return this worksheet too."
+            "Only a worksheet that has no answers yet could ask for some rows, such as the rows that rank highest. So "
+            "there is no estimate that is valid even if the models are wrong. Return this worksheet too."
         )
     given = {"probability": chance, "weight": weight, "level": found.settings.level}
     try:

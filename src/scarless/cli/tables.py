@@ -102,7 +102,6 @@ def inspect(options: argparse.Namespace) -> int:
 
 def fit(options: argparse.Namespace) -> int:
     """Fit both models to a file, and write the model, the report and the ranked rows."""
-    # Imported here, because --help does not need it.
     from scarless.analysis.audit_history import file_hash, refuse_lost_worksheets, with_answers  # noqa: PLC0415
 
     if options.config and options.config.is_dir():
@@ -138,9 +137,14 @@ def fit(options: argparse.Namespace) -> int:
             source = {"file": str(options.file), "sha256": file_hash(options.file), "rows": len(table)}
             source |= {name: getattr(options, name) for name in _READING if getattr(options, name)}
         notes = [*notes, *answer_notes]
-        if history is not None and history.answered.any():
-            table, history, join_notes = history.join(table, source["sha256"])
-            settings, notes = with_answers(settings), [*notes, *join_notes]
+        if history is not None and history.is_for_another_file(source["sha256"]):
+            history = None
+            notes.append(f"The worksheets of {options.config.parent} are for another file, and are not used.")
+        if history is not None:
+            joined, history, join_notes = history.join(table, source["sha256"])
+            notes += join_notes
+            if history.answered.any():
+                table, settings = joined, with_answers(settings)
         found = analysis.analyse_table(table, settings, source=source, history=history, progress=screen)
         found.notes[:0] = notes
         found.save(folder, force=options.force, ranked=ranked, progress=screen)
@@ -156,8 +160,7 @@ def _history(options: argparse.Namespace) -> tuple[Any, list[str]]:
 
     --audit names a worksheet if it has the suffix of a table; otherwise it names a column.
     """
-    from scarless.analysis.audit_history import read_history  # noqa: PLC0415 (--help does not need it)
-    from scarless.outside.table_files import table_suffixes  # noqa: PLC0415 (as above)
+    from scarless.analysis.audit_history import read_history  # noqa: PLC0415 (imports checks)
 
     history = read_history(options.config.parent) if options.config else None
     given = options.audit and Path(options.audit)
@@ -188,7 +191,7 @@ def _read_worksheet(path: Path) -> tuple[Any, list[str]]:
 
     Excel saves text files in another encoding than UTF-8. A wrong guess is harmless, because ids would not be found.
     """
-    from scarless.analysis.audit_history import SHEET  # noqa: PLC0415 (--help does not need it)
+    from scarless.analysis.audit_history import SHEET  # noqa: PLC0415 (imports checks)
 
     how = argparse.Namespace(file=path, separator=None, encoding=None, sheet=None)
     if path.suffix.lower() == ".xlsx":
@@ -212,8 +215,6 @@ def audit(options: argparse.Namespace) -> int:
 
     _check_table(options.out)
     check_place(options.out)
-    if options.out.exists():
-        raise FileExistsError(f"{options.out} exists, and may contain answers. Choose another name (--out).")
     drawn = draw_worksheet(
         options.run, options.n, purpose=options.purpose, strata=options.strata, random_state=options.seed
     )
