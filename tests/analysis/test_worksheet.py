@@ -8,6 +8,7 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+from benchmarks.worksheets import play
 from pyarrow import parquet
 from tests.analysis.conftest import make_patients
 

@@ -37,15 +37,13 @@ from scarless.diagnostics.audits.difference import AuditedClassPrior, class_prio
 from scarless.diagnostics.audits.plan import AuditPlan
 from scarless.numerics.arrays import Integers, Mask, Vector
 from scarless.numerics.uncertainty import quantile
-from scarless.outside.extras import need
-from scarless.outside.files import aside
 from scarless.outside.notices import counted
 from scarless.outside.table_files import write_table
+from scarless.outside.table_writing import write_form
 
 PURPOSES = ("prior", "find", "both")
 MIN_DRAWN = 10  # checked rows that were drawn at random, for an estimate that does not need the models; by judgement
 N_DRAWS = 200  # draws of the posteriors of the rows asked for
-_MAX_WIDTH = 40  # of a column of the spreadsheet, in characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +95,7 @@ class Worksheet:
                 "no row is asked for twice."
             )
         if place.suffix.lower() == ".xlsx":
-            _write_workbook(self.table, place)
+            write_form(self.table, place, sheet=SHEET, column=CHECKED, choices=(YES, NO, UNSURE))
         else:
             write_table(self.table, place)
         try:
@@ -483,44 +481,6 @@ _ONLY_RANK = (
     "These rows are not a random sample: they say which rows are positive, but little about the number of positives "
     "among the other rows. For that, use --purpose prior or both."
 )
-
-
-# --- the spreadsheet
-
-
-def _write_workbook(table: Any, path: Path) -> None:
-    """Write a worksheet as an Excel workbook: only the answers can be edited, and they are chosen from a list."""
-    openpyxl = need("openpyxl", "Excel", "excel")
-    styles, utils = need("openpyxl.styles", "Excel", "excel"), need("openpyxl.utils", "Excel", "excel")
-    lists = need("openpyxl.worksheet.datavalidation", "Excel", "excel")
-    with aside(path) as temporary:
-        plain_file = temporary.with_suffix(".xlsx")
-        try:
-            write_table(table, plain_file)
-            book = openpyxl.load_workbook(plain_file)
-        finally:
-            plain_file.unlink(missing_ok=True)
-        sheet = book.active
-        sheet.title = SHEET
-        sheet.freeze_panes = "C2"
-        column = utils.get_column_letter(list(table.columns).index(CHECKED) + 1)
-        answers = lists.DataValidation("list", formula1=f'"{YES},{NO},{UNSURE}"', allow_blank=True)
-        answers.error = f"Write {YES}, {NO} or {UNSURE}."
-        answers.showErrorMessage = True
-        sheet.add_data_validation(answers)
-        answers.add(f"{column}2:{column}{len(table) + 1}")
-        for cell in sheet[1]:
-            cell.font = styles.Font(bold=True)
-        for (cell,) in sheet[f"{column}2:{column}{len(table) + 1}"]:
-            cell.protection = styles.Protection(locked=False)
-            cell.fill = styles.PatternFill("solid", start_color="FFF7D6")
-        for place, name in enumerate(table.columns, start=1):
-            widest = max([len(str(name)), *(len(str(value)) for value in table[name].head(200))])
-            sheet.column_dimensions[utils.get_column_letter(place)].width = min(max(widest + 2, 10), _MAX_WIDTH)
-        sheet.protection.sheet = True
-        sheet.protection.formatColumns = sheet.protection.sort = sheet.protection.autoFilter = False
-        with temporary.open("wb") as stream:
-            book.save(stream)
 
 
 # --- what the answers changed

@@ -161,6 +161,7 @@ def _history(options: argparse.Namespace) -> tuple[Any, list[str]]:
     --audit names a worksheet if it has the suffix of a table; otherwise it names a column.
     """
     from scarless.analysis.audit_history import read_history  # noqa: PLC0415 (imports checks)
+    from scarless.outside.table_files import table_suffixes  # noqa: PLC0415 (--help does not need it)
 
     history = read_history(options.config.parent) if options.config else None
     given = options.audit and Path(options.audit)

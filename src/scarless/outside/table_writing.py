@@ -1,6 +1,7 @@
 """Writing of tables to files, with protection against formulas in spreadsheets."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
 _FORMULA = rf"^[\t\r]|^[\s\pZ\pC]*[{_SIGNS}]"
 _NUMBER = r"^ *[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?$"
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
+_MAX_WIDTH = 40  # of a column of a form, in characters
 MAX_SHEET_ROWS, MAX_SHEET_COLUMNS, MAX_CELL_LETTERS = 1_048_576, 16_384, 32_767  # limits of Excel
 
 
@@ -198,3 +200,51 @@ def _excel_texts(file: TableFile, where: str, column: Any) -> list[Any]:
             ".parquet or .csv."
         )
     return list(column.to_pylist())
+
+
+def write_form(table: Any, path: Path, *, sheet: str, column: str, choices: Sequence[str]) -> None:
+    """Write a table as an Excel workbook in which only one column can be edited; its cells are chosen from a list.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Table to write, without its index.
+    path : Path
+        File to write, .xlsx.
+    sheet : str
+        Name of the sheet.
+    column : str
+        Column that can be edited.
+    choices : list of str
+        Values that the column accepts.
+    """
+    openpyxl = need("openpyxl", "Excel", "excel")
+    styles, utils = need("openpyxl.styles", "Excel", "excel"), need("openpyxl.utils", "Excel", "excel")
+    lists = need("openpyxl.worksheet.datavalidation", "Excel", "excel")
+    with aside(path) as temporary:
+        plain_file = temporary.with_suffix(".xlsx")
+        try:
+            write_table(table, plain_file)
+            book = openpyxl.load_workbook(plain_file)
+        finally:
+            plain_file.unlink(missing_ok=True)
+        form = book.active
+        form.title, form.freeze_panes = sheet, "C2"
+        letter = utils.get_column_letter(list(table.columns).index(column) + 1)
+        cells = f"{letter}2:{letter}{len(table) + 1}"
+        accepted = lists.DataValidation("list", formula1=f'"{",".join(choices)}"', allow_blank=True)
+        accepted.error, accepted.showErrorMessage = f"Write {', '.join(choices[:-1])} or {choices[-1]}.", True
+        form.add_data_validation(accepted)
+        accepted.add(cells)
+        for cell in form[1]:
+            cell.font = styles.Font(bold=True)
+        for (cell,) in form[cells]:
+            cell.protection = styles.Protection(locked=False)
+            cell.fill = styles.PatternFill("solid", start_color="FFF7D6")
+        for place, name in enumerate(table.columns, start=1):
+            widest = max([len(str(name)), *(len(str(value)) for value in table[name].head(200))])
+            form.column_dimensions[utils.get_column_letter(place)].width = min(max(widest + 2, 10), _MAX_WIDTH)
+        form.protection.sheet = True
+        form.protection.formatColumns = form.protection.sort = form.protection.autoFilter = False
+        with temporary.open("wb") as stream:
+            book.save(stream)
