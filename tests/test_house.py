@@ -22,7 +22,7 @@ LAYERS = [
     {"label_frequency"},  # before the models, because SCARClassifier finds its estimators by name
     {"pair"},
     {"models", "metrics", "torch"},
-    {"raw"},
+    {"raw", "field"},
     {"saved"},
     {"diagnostics"},
     {"experiments"},

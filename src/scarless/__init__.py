@@ -74,7 +74,7 @@ _HOMES = {
 _LATER = dict.fromkeys(__all__, "scarless.models") | {name: home for home, names in _HOMES.items() for name in names}
 del _LATER["__version__"]
 _SUBPACKAGES = (
-    "analysis", "checks", "datasets", "diagnostics", "engines", "experiments", "label_frequency", "labelling",
+    "analysis", "checks", "datasets", "diagnostics", "engines", "experiments", "field", "label_frequency", "labelling",
     "metrics", "models", "numerics", "outside", "pair", "raw", "report", "saved", "scale", "torch",
 )  # fmt: skip
 
