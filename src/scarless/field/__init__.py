@@ -1,3 +1,6 @@
 """Methods of the field for positive and unlabelled data, for comparisons; each makes an assumption of its own."""
 
-__all__: list[str] = []
+from scarless.field.lbe import LBEClassifier
+from scarless.field.tm import TMClassifier
+
+__all__ = ["LBEClassifier", "TMClassifier"]

@@ -111,7 +111,7 @@ class LBEClassifier(FieldProbabilityClassifier):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     model = LBEClassifier().fit(X, s)
     >>> print(str(caught[-1].message)[:38])
-    LBEClassifier stopped, not converged: 
+    LBEClassifier stopped, not converged:
     >>> model.n_iter_, model.converged_
     (20, False)
     >>> print(f"correct: {np.mean(model.predict(X) == y):.2f}, naive: {np.mean(s == y):.2f}")

@@ -347,9 +347,7 @@ def _fit_class(training: Training, f: Learner, p_f: Vector, p_e: Vector, *, by_l
         return f.probability(X)
     assert isinstance(f, LogisticLearner)
     engine = engine_of(check_numeric(X), s=s, w=w, e=np.maximum(p_e, _MIN_PROPENSITY))
-    f.solution = fit_known_propensity(
-        engine, all_columns(engine), C=f.C, tol=f.tol, max_iter=f.max_iter, start=f.beta
-    )
+    f.solution = fit_known_propensity(engine, all_columns(engine), C=f.C, tol=f.tol, max_iter=f.max_iter, start=f.beta)
     f.beta = f.solution.parameters
     return f.probability(X)
 
