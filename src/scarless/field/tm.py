@@ -38,9 +38,9 @@ _MEANING = (
 class TMClassifier(FieldProbabilityClassifier):
     r"""TM, the method of two models, and JERM: rows that look positive take the place of the positives.
 
-    **Assumption.** Some unlabelled rows are almost certainly positive, and they can be recognised by their class
-    probability: the classes hardly overlap. Among positives, the propensity does not depend on how certain the class
-    is beyond what the propensity model can express. No propensity attributes need to be named.
+    **Assumption.** Unlabelled positives can be recognised by their class probability: the classes hardly overlap.
+    Labelled rows and the unlabelled rows that look positive are then the positives, and their labels show the
+    propensity. No propensity attributes need to be named.
 
     **Formula.** Let :math:`\sigma(x) = \Pr(s=1|x)` come from a classifier of the labels, and start with
     :math:`e = (1 + \sigma)/2`, the middle of its possible range :math:`[\sigma, 1]`. Each iteration
@@ -58,10 +58,13 @@ class TMClassifier(FieldProbabilityClassifier):
     :math:`\sum_i s_i \log(f_i e_i) + (1-s_i) \log(1-f_i e_i)`, in step 1, with :math:`e` as it is, and has no
     maximum in step 3.
 
-    **If the assumption fails.** Where the classes overlap, negatives are among the selected rows. The propensity is
-    then too small and the class prior too large. "spies" is more sensitive: one spy among the negatives is enough to
-    select nearly every row. If no unlabelled row is selected, the propensity is 1, `f` is the
-    classifier of the labels, and there is a warning.
+    **If the assumption fails.** If the classes overlap, negatives are among the selected rows. The propensity is then
+    too small and the class prior too large. "spies" is more sensitive: if one spy is negative, nearly every row can be
+    selected. "quantile" also has an error in the other direction, even if the classes do not overlap. It keeps all
+    labelled rows, but leaves out unlabelled positives below the quantile, a share :math:`\bar s`. Under SCAR, with
+    label frequency :math:`c`, the propensity becomes :math:`c / (1 - (1-c)\,\bar s)`, and the class prior is too
+    small. If no unlabelled row is selected, the propensity is 1, `f` is a classifier of the labels, and there is a
+    warning.
 
     Parameters
     ----------
@@ -111,6 +114,9 @@ class TMClassifier(FieldProbabilityClassifier):
 
     Notes
     -----
+    Step 1 by weights and step 1 by the likelihood have the same fixed points, because both are zeros of the gradient of
+    the likelihood at a given :math:`e`. Weights need many more iterations.
+
     The maximum of step 3 uses the values of earlier iterations, which exist for training rows only.
     `predict_propensity` returns the propensity model without it.
 
@@ -128,12 +134,12 @@ class TMClassifier(FieldProbabilityClassifier):
     >>> from scarless.field import TMClassifier
     >>> rng = np.random.default_rng(0)
     >>> y = rng.random(2000) < 0.4
-    >>> X = rng.normal(size=(2000, 3)) + 3.0 * y[:, None] * [1, 1, 0]
+    >>> X = rng.normal(size=(2000, 3)) + 4.0 * y[:, None] * [1, 1, 0]
     >>> s = y & (rng.random(2000) < 1 / (1 + np.exp(-X[:, 2])))
-    >>> model = TMClassifier(n_iter=1000).fit(X, s)
-    >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} estimated, {s.mean():.2f} labelled")
     >>> jerm = TMClassifier(positives="spies", method="likelihood").fit(X, s)
-    >>> print(f"{jerm.class_prior_:.2f}")
+    >>> quantile = TMClassifier(method="likelihood").fit(X, s)
+    >>> print(f"{y.mean():.2f} true, {jerm.class_prior_:.2f} by spies, {quantile.class_prior_:.2f} by the quantile")
+    0.41 true, 0.41 by spies, 0.34 by the quantile
     """
 
     def __init__(
