@@ -1,6 +1,16 @@
 """Methods of the field for positive and unlabelled data, for comparisons; each makes an assumption of its own."""
 
+from scarless.field.bagging import PUBaggingClassifier
+from scarless.field.cut_offs import PGlinClassifier, ThresholdedNaiveClassifier
 from scarless.field.lbe import LBEClassifier
 from scarless.field.tm import TMClassifier
+from scarless.field.two_step import TwoStepClassifier
 
-__all__ = ["LBEClassifier", "TMClassifier"]
+__all__ = [
+    "LBEClassifier",
+    "PGlinClassifier",
+    "PUBaggingClassifier",
+    "TMClassifier",
+    "ThresholdedNaiveClassifier",
+    "TwoStepClassifier",
+]

@@ -45,6 +45,7 @@ class FieldClassifier(ClassifierMixin, BaseEstimator):
     pos_label: Any
     cut_: float
     _coding: LabelCoding
+    _inner: Any
     #: What the method is told besides the rows: "nothing", "names" of propensity attributes, "prior" or "propensity".
     knows = "nothing"
 
@@ -230,6 +231,16 @@ def fit_inner(
             "another classifier, such as LogisticRegression, or repeat rows instead of weighting them."
         )
     return InnerFit(model)
+
+
+def store_inner(model: Any, inner: InnerFit) -> None:
+    """Store a fitted classifier: as ``coef_`` and ``intercept_`` if it is the logistic model, else as ``estimator_``."""
+    model._inner = inner
+    if isinstance(inner.model, LogisticLearner):
+        assert inner.model.beta is not None
+        model.coef_, model.intercept_ = inner.model.beta[None, :-1].copy(), inner.model.beta[-1:].copy()
+    else:
+        model.estimator_ = inner.model
 
 
 def check_inner(estimator: Any) -> None:

@@ -115,8 +115,8 @@ class LBEClassifier(FieldProbabilityClassifier):
     >>> longer = LBEClassifier(n_iter=2000).fit(X, s)
     >>> model.n_iter_, model.converged_, longer.converged_
     (20, False, True)
-    >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} after 20 iterations, {longer.class_prior_:.2f} at the end")
-    0.62 true, 0.50 after 20 iterations, 0.63 at the end
+    >>> print(f"{y.mean():.2f} true, {model.class_prior_:.2f} after 20 steps, {longer.class_prior_:.2f} at the end")
+    0.62 true, 0.50 after 20 steps, 0.63 at the end
     """
 
     def __init__(
