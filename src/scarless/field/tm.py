@@ -33,6 +33,10 @@ _MEANING = (
     "The published method always runs 100 iterations and does not check convergence. Raise n_iter, or name the number "
     "of iterations in a comparison."
 )
+_ALTERNATES = (
+    "The rows that look positive change back and forth, so more iterations need not help. Compare fits with n_iter and "
+    "n_iter + 1: the difference between them is arbitrary."
+)
 
 
 class TMClassifier(FieldProbabilityClassifier):
@@ -213,7 +217,7 @@ class TMClassifier(FieldProbabilityClassifier):
         store_alternation(self, found, (f, propensity), training)
         if result.selected is not None:
             self.selected_ = result.selected
-            warn_if_stopped(self, found, meaning=_MEANING)
+            warn_if_stopped(self, found, meaning=_ALTERNATES if result.alternates else _MEANING)
             _warn_if_none_looks_positive(self, s)
         return self
 
@@ -306,6 +310,7 @@ class TwoModels(NamedTuple):
     found: Alternation
     propensity: Learner | None  # None after no iteration
     selected: NDArray[np.bool_] | None
+    alternates: bool  # whether the last selection is an earlier one, but not that of the iteration before
 
 
 def fit_two_models(
@@ -328,11 +333,12 @@ def fit_two_models(
     product, p_e = naive, (1.0 + naive) / 2.0
     p_f = product / p_e
     history, change = [total_log_likelihood(p_f, p_e, s, w)], np.inf
-    propensity, selected = None, None
+    propensity, selected, earlier = None, None, list[bytes]()
     while len(history) <= n_iter and change > tol:
         before = p_f, p_e
         p_f = _fit_class(training, f, p_f, p_e, by_likelihood=by_likelihood)
         selected = above_quantile(p_f, s) if spies is None else above_spies(p_f, p_e, s, spies)
+        earlier.append(np.packbits(selected).tobytes())
         propensity = _fit_propensity(training, e, selected)
         p_e = propensity.probability(X)
         if not by_likelihood:
@@ -342,7 +348,8 @@ def fit_two_models(
         change = largest_change(before, (p_f, p_e), w)
     if not by_likelihood or selected is None:
         p_f = _fit_class(training, f, p_f, p_e, by_likelihood=by_likelihood)
-    return TwoModels(Alternation(p_f, p_e, change <= tol, history, change), propensity, selected)
+    alternates = len(earlier) > 2 and earlier[-1] != earlier[-2] and earlier[-1] in earlier[:-2]
+    return TwoModels(Alternation(p_f, p_e, change <= tol, history, change), propensity, selected, alternates)
 
 
 def _fit_class(training: Training, f: Learner, p_f: Vector, p_e: Vector, *, by_likelihood: bool) -> Vector:
