@@ -103,20 +103,20 @@ def test_log_likelihood_rises_without_a_penalty():
 
 def test_converged_fit_is_a_stationary_point_of_the_penalised_likelihood():
     X, _, s, _, _ = two_logistic_models(300, 3)
-    model = LBEClassifier(n_iter=2000, C=0.5, propensity_C=2.0).fit(X, s)
+    model = LBEClassifier(n_iter=2000, tol=1e-5, C=0.2, propensity_C=2.0).fit(X, s)
     assert model.converged_
     beta = np.concatenate([model.coef_[0], model.intercept_, model.propensity_coef_[0], model.propensity_intercept_])
     Z = np.column_stack([X, np.ones(300)])
 
     def penalised(beta):
         f, e = expit(Z @ beta[:4]), expit(Z @ beta[4:])
-        ridge = beta[:3] @ beta[:3] / (2 * 0.5) + beta[4:7] @ beta[4:7] / (2 * 2.0)
+        ridge = beta[:3] @ beta[:3] / (2 * 0.2) + beta[4:7] @ beta[4:7] / (2 * 2.0)
         return log_likelihood_of_probabilities(f, e, s).sum() - ridge
 
     def slopes(beta, h=1e-5):
         return [(penalised(beta + h * unit) - penalised(beta - h * unit)) / (2 * h) for unit in np.eye(8)]
 
-    np.testing.assert_allclose(slopes(beta), 0, atol=2e-3)
+    np.testing.assert_allclose(slopes(beta), 0, atol=5e-3)
     assert np.abs(slopes(beta + 0.01)).max() > 0.1
 
 
@@ -160,7 +160,7 @@ def test_weight_one_on_unlabelled_rows_calls_nearly_every_row_positive():
 
 
 def test_recovers_both_models_if_the_assumption_holds_and_em_is_not_stopped_early():
-    X, y, s, f, e = two_logistic_models(4000, 1)
+    X, y, s, f, e = two_logistic_models(3000, 1)
     model = fit_quietly(LBEClassifier(n_iter=100), X, s)
     np.testing.assert_allclose(model.coef_[0], [3, 0, 0], atol=0.3)
     np.testing.assert_allclose(model.propensity_coef_[0], [0, 0, 1], atol=0.3)

@@ -103,13 +103,14 @@ def test_class_model_of_jerm_maximises_the_observed_likelihood_at_its_propensiti
     assert jerm.log_likelihood_ == pytest.approx(jerm.history_["log_likelihood"][-1])
 
 
-def test_weights_and_likelihood_have_the_same_fixed_point():
-    X, _, s, _ = two_classes(200, 3, distance=1.5)
-    by_weights = TMClassifier(n_iter=3000, tol=1e-4).fit(X, s)
-    by_likelihood = TMClassifier(method="likelihood").fit(X, s)
-    assert by_likelihood.n_iter_ < by_weights.n_iter_ / 2
-    assert (by_weights.selected_ == by_likelihood.selected_).all()
-    np.testing.assert_allclose(by_weights.predict_proba(X), by_likelihood.predict_proba(X), atol=0.01)
+@pytest.mark.parametrize("positives", ["quantile", "spies"])
+def test_a_fixed_point_of_the_likelihood_is_one_of_the_weights(positives):
+    X, _, s, _ = two_classes(300, 3, distance=1.5)
+    model = TMClassifier(positives=positives, method="likelihood").fit(X, s)
+    assert model.converged_
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    np.testing.assert_allclose(class_step(X, s, e, f * e), f, atol=1e-4)
+    assert np.abs(class_step(X, s, (1 + f) / 2, f * (1 + f) / 2) - f).max() > 0.01
 
 
 # --- rows that look positive
