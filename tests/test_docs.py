@@ -8,7 +8,7 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 ROOMS = ("", ".models", ".metrics", ".diagnostics", ".labelling", ".label_frequency", ".datasets", ".experiments")
-ROOMS = (*ROOMS, ".report", ".analysis", ".engines", ".raw", ".saved")
+ROOMS = (*ROOMS, ".field", ".report", ".analysis", ".engines", ".raw", ".saved")
 
 
 def listed_names(text: str) -> list[str]:

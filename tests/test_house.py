@@ -258,12 +258,13 @@ def test_numerics_have_no_output_no_randomness_and_no_scikit_learn():
 
 def test_no_estimator_has_more_than_two_base_classes_of_scarless():
     import scarless
+    import scarless.field
     import scarless.label_frequency
     import scarless.models
 
     found = {
         each
-        for package in (scarless, scarless.models, scarless.label_frequency)
+        for package in (scarless, scarless.models, scarless.label_frequency, scarless.field)
         for name in package.__all__
         if name != "SARNetClassifier"
         and isinstance(each := getattr(package, name), type)

@@ -19,7 +19,7 @@ from scarless import label_frequency
 from scarless.models import Interval, Selection
 
 ROOMS = ("", ".datasets", ".diagnostics", ".engines", ".experiments", ".label_frequency", ".labelling", ".metrics")
-ROOMS = (*ROOMS, ".models", ".raw", ".report", ".saved")
+ROOMS = (*ROOMS, ".field", ".models", ".raw", ".report", ".saved")
 
 
 def public_names():

@@ -458,6 +458,10 @@ CHOICES: dict[str, Choice] = {
     "n_simulations": Choice(lambda b: 19, SMALL),
     "n_labellings": Choice(lambda b: 2, SMALL),
     "n_rows": Choice(lambda b: 50, SMALL),
+    "n_estimators": Choice(lambda b: 3, SMALL),
+    "cut": Choice(None, {**NUMBERS, **pool(["mutual-information", "prior", "median", "max-quarter"])}),
+    "class_prior": Choice(None, NUMBERS),
+    "reliable": Choice(None, {**NUMBERS, **pool(["spies", "quantile"])}),
     "n_attributes": Choice(lambda b: 3, SMALL),
 }
 COUNTS = ("n_", "decimals", "window", "max_splits")  # Large values of these would take very long.

@@ -30,8 +30,8 @@ from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.pair.learners import LogisticLearner, positive_probability
 from scarless.pair.logistic import Training, all_columns, block_logits, engine_of
 
-#: Probabilities of a classifier are moved into this range before they become log-odds, which are then finite.
-_LEAST, _MOST = 1e-300, 1.0 - 2.0**-53
+# Probabilities of a classifier are moved into this range before they become log-odds, which are then finite.
+_MIN_PROBABILITY, _MAX_PROBABILITY = 1e-300, 1.0 - 2.0**-53
 
 
 class FieldClassifier(ClassifierMixin, BaseEstimator):
@@ -46,7 +46,7 @@ class FieldClassifier(ClassifierMixin, BaseEstimator):
     cut_: float
     _coding: LabelCoding
     _inner: Any
-    #: What the method is told besides the rows: "nothing", "names" of propensity attributes, "prior" or "propensity".
+    # What the method is told besides the rows: "nothing", "names" of propensity attributes, "prior" or "propensity".
     knows = "nothing"
 
     def __sklearn_tags__(self) -> Any:
@@ -267,4 +267,4 @@ def log_odds(p: Vector) -> Vector:
     >>> log_odds(np.array([0.0, 0.5, 1.0])).round()
     array([-691.,    0.,   37.])
     """
-    return np.asarray(logit(np.clip(p, _LEAST, _MOST)))
+    return np.asarray(logit(np.clip(p, _MIN_PROBABILITY, _MAX_PROBABILITY)))

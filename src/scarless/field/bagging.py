@@ -42,7 +42,7 @@ class PUBaggingClassifier(FieldClassifier):
     C : float, default=1.0
         Inverse regularisation strength of the logistic regression.
     random_state : int, SeedSequence, Generator, RandomState or None
-        Seed of the samples, and of every `random_state` of the estimator that is None.
+        Seed of the random numbers for the samples, and for every `random_state` of the estimator that is None.
     pos_label : object, optional
         Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
@@ -132,8 +132,8 @@ class PUBaggingClassifier(FieldClassifier):
         labelled, unlabelled = np.flatnonzero(s == 1), np.flatnonzero(s == 0)
         size = self._sample_size(labelled.size, unlabelled.size)
         self._models, sums, counts = [], np.zeros(s.size), np.zeros(s.size, dtype=np.int64)
-        for _ in range(n_estimators):
-            drawn = rng.choice(unlabelled, size, replace=False)
+        # All samples are drawn before the first fit, so that they do not depend on the random numbers of an estimator.
+        for drawn in [rng.choice(unlabelled, size, replace=False) for _ in range(n_estimators)]:
             model = self._fit_sample(table, s, np.sort(np.concatenate([labelled, drawn])), rng)
             others = np.setdiff1d(unlabelled, drawn)
             if others.size:

@@ -49,15 +49,15 @@ class ThresholdedNaiveClassifier(FieldClassifier):
     - ``"max-quarter"`` (the rule of PGlin): :math:`\sigma(x) > \frac14\max_i\sigma(x_i)`; see `PGlinClassifier`.
 
     **Assumption.** Rows that are more probably positive are more probably labelled, so that :math:`\sigma` ranks rows
-    like :math:`f`. The cut-offs assume more: "mutual-information" that the scores of both classes form two groups;
-    "prior" that the class prior is right and, for the fewest errors, 1/2; "median" that half of the unlabelled rows are
-    positive; "max-quarter" that :math:`e = k f` and that some row is certainly positive.
+    like :math:`f`. The cut-offs assume more: "mutual-information" and "median" that about half of the unlabelled rows
+    are positive; "prior" that the class prior is right, and that errors are fewest with this share of positives;
+    "max-quarter" that :math:`e = k f` and that some row is certainly positive.
 
     **If the assumption fails.** If labels favour rows that are less probably positive, the ranking is wrong, and no
-    cut-off mends it. If the scores do not form two groups, the mutual information of a score with its own side is
-    almost the entropy of the cut, which is largest at the median. The share of rows called positive is then about 1/2
-    for every class prior. With a perfect ranking the balanced accuracy is at most :math:`1/2 + 1/(4(1-\pi))` for a
-    class prior :math:`\pi` below 1/2.
+    cut-off mends it. The mutual information of a score with its own side is almost the entropy of the two sides, which
+    is largest at the median, even if the scores form two groups of other sizes. The share of unlabelled rows above the
+    cut-off "mutual-information" is therefore about 1/2 for every class prior. With a perfect ranking and few labels,
+    the balanced accuracy is then at most :math:`1/2 + 1/(4(1-\pi))` for a class prior :math:`\pi` below 1/2.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ThresholdedNaiveClassifier(FieldClassifier):
     C : float, default=1.0
         Inverse regularisation strength of the logistic regression.
     random_state : int, SeedSequence, Generator, RandomState or None
-        Seed of every `random_state` of the estimator that is None.
+        Seed of the random numbers for every `random_state` of the estimator that is None.
     pos_label : object, optional
         Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
@@ -251,7 +251,7 @@ class PGlinClassifier(FieldProbabilityClassifier):
     C : float, default=1.0
         Inverse regularisation strength of the logistic regression.
     random_state : int, SeedSequence, Generator, RandomState or None
-        Seed of every `random_state` of the estimator that is None.
+        Seed of the random numbers for every `random_state` of the estimator that is None.
     pos_label : object, optional
         Value that marks a labelled row. Not needed for 0/1, -1/+1 or booleans.
 
@@ -294,7 +294,7 @@ class PGlinClassifier(FieldProbabilityClassifier):
     >>> s = rng.random(20000) < 0.5 * f**2  # e = 0.5 f
     >>> model = PGlinClassifier(DecisionTreeClassifier(min_samples_leaf=1000)).fit(X, s)
     >>> print(f"k = {model.max_label_probability_:.2f}, class prior {model.class_prior_:.2f}, true {f.mean():.2f}")
-    k = 0.52, class prior 0.49, true 0.50
+    k = 0.55, class prior 0.47, true 0.50
 
     The logistic model cannot follow :math:`k f^2`, which stays below `k`. It finds a larger `k` and a lower class prior:
 
@@ -427,10 +427,22 @@ def mutual_information_cut(z: Vector, n_cuts: int, k: int = N_NEIGHBOURS) -> flo
     k = min(k, z.size // 2 - 1)
     if k < 1:
         return None
-    first = first_useful_cut(z.size, k)
-    cuts = np.linspace(z[first], z[min(z.size - first, z.size - 1)], n_cuts)
+    cuts = cuts_to_try(z, first_useful_cut(z.size, k), n_cuts)
     information = np.array([mutual_information(z, t, k) for t in cuts])
     return None if np.isnan(information).all() else float(cuts[np.nanargmax(information)])
+
+
+def cuts_to_try(z: Vector, first: int, n_cuts: int) -> Vector:
+    """Return equally spaced cut-offs between the sorted scores `first` and ``n - first``.
+
+    The log-odds of the probabilities 0 and 1 are far from all others, and would stretch the range. They are left out of
+    it. The lowest cut-off then separates the probability 0 from the others, and the highest the probability 1.
+    """
+    inside = z[first : z.size - first + 1]
+    lowest, highest = log_odds(np.array([0.0, 1.0]))
+    finite = inside[(inside != lowest) & (inside != highest)]  # A logistic model may have scores beyond both.
+    spaced = np.linspace(finite[0], finite[-1], n_cuts) if finite.size else np.arange(0.0)
+    return np.append(lowest, spaced) if (inside == lowest).any() else spaced
 
 
 def mutual_information(z: Vector, t: float, k: int = N_NEIGHBOURS) -> float:
@@ -443,16 +455,17 @@ def mutual_information(z: Vector, t: float, k: int = N_NEIGHBOURS) -> float:
     n, below = z.size, int(np.searchsorted(z, t, side="right"))
     if min(below, n - below) <= k:
         return np.nan
-    rows = range(below - k, below + k)
-    counts = [_neighbours(z, i, z[:below] if i < below else z[below:], k) for i in rows]
+    counts = [_neighbours(z, i, 0, below, k) for i in range(below - k, below)]
+    counts += [_neighbours(z, i, below, n, k) for i in range(below, below + k)]
     mean = ((n - 2 * k) * digamma(k) + digamma(np.array(counts)).sum()) / n
     sides = (below * digamma(below) + (n - below) * digamma(n - below)) / n
     return float(digamma(n) + digamma(k) - sides - mean)
 
 
-def _neighbours(z: Vector, i: int, side: Vector, k: int) -> int:
-    """Count the rows that are at most as far from row `i` as its `k`-th neighbour on its side, without the row."""
-    radius = np.partition(np.abs(side - z[i]), k)[k]  # The row itself is the nearest, at distance 0.
+def _neighbours(z: Vector, i: int, first: int, end: int, k: int) -> int:
+    """Count the rows that are at most as far from row `i` as its `k`-th neighbour among rows `first` to `end`."""
+    near = z[max(first, i - k) : min(end, i + k + 1)]
+    radius = np.sort(np.abs(near - z[i]))[k]  # The row itself is the nearest, at distance 0.
     return int(np.count_nonzero(np.abs(z - z[i]) <= radius)) - 1
 
 

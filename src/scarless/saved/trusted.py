@@ -33,6 +33,10 @@ CALLED, PARTIAL = "ConstructorFromReduceNode", "PartialNode"
 _OURS = {
     OBJECT: (
         "scarless.checks.labels.LabelCoding",
+        "scarless.field.bagging.PUBaggingClassifier",
+        "scarless.field.cut_offs.PGlinClassifier",
+        "scarless.field.cut_offs.ThresholdedNaiveClassifier",
+        "scarless.field.two_step.TwoStepClassifier",
         "scarless.label_frequency.held_out_scores.BestBinEstimator",
         "scarless.label_frequency.held_out_scores.DEDPUL",
         "scarless.label_frequency.held_out_scores.ElkanNoto",
@@ -86,6 +90,7 @@ _OURS = {
     ),
     TUPLE: (
         "scarless.raw.origins.Origin",
+        "scarless.field._base.InnerFit",
         "scarless.label_frequency._base.Halves",
         "scarless.label_frequency.tice.BoundingSubset",
         "scarless.pair.fitted.LookModels",
