@@ -14,8 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.helpers import fit_quietly
 
+import scarless
 from scarless import PublishedEMClassifier
 from scarless.field import LBEClassifier
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
@@ -160,7 +162,7 @@ def test_weight_one_on_unlabelled_rows_calls_nearly_every_row_positive():
 
 
 def test_recovers_both_models_if_the_assumption_holds_and_em_is_not_stopped_early():
-    X, y, s, f, e = two_logistic_models(3000, 1)
+    X, y, s, f, e = two_logistic_models(4000, 1)
     model = fit_quietly(LBEClassifier(n_iter=100), X, s)
     np.testing.assert_allclose(model.coef_[0], [3, 0, 0], atol=0.3)
     np.testing.assert_allclose(model.propensity_coef_[0], [0, 0, 1], atol=0.3)
@@ -280,3 +282,36 @@ def test_logistic_propensity_model_refuses_gaps():
     X[0, 0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         LBEClassifier().fit(X, s)
+
+
+# --- the contract of all methods
+
+
+@pytest.mark.filterwarnings("ignore:pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*no unlabelled row looks positive:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([LBEClassifier(n_iter=2)])
+def test_passes_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*no unlabelled row looks positive:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([LBEClassifier(), LBEClassifier(LogisticRegression(), LogisticRegression(), n_iter=2)])
+def test_variants_pass_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("n_iter", [1, 3])
+def test_a_model_file_keeps_the_predictions(n_iter, tmp_path):
+    pytest.importorskip("skops")
+    X, _, s, _, _ = two_logistic_models(100, 14)
+    model = fit_quietly(LBEClassifier(n_iter=n_iter), X, s)
+    scarless.save(model, tmp_path / "model.skops")
+    read = scarless.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(read.predict_propensity(X), model.predict_propensity(X))
+    assert read.cut_ == model.cut_

@@ -12,8 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.helpers import fit_quietly
 
+import scarless
 from scarless import NaiveClassifier, PropensityWeightedClassifier
 from scarless.field import TMClassifier
 from scarless.field.tm import MIN_UNLABELLED_ROWS, above_quantile, above_spies, nearest_unlabelled
@@ -268,3 +270,43 @@ def test_errors_say_what_to_do(options, message):
     X, _, s, _ = two_classes(50, 13)
     with pytest.raises(ValueError, match=message):
         TMClassifier(**options).fit(X, s)
+
+
+# --- the contract of all methods
+
+
+@pytest.mark.filterwarnings("ignore:pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*no unlabelled row looks positive:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([TMClassifier(n_iter=2), TMClassifier(**JERM, n_iter=2)])
+def test_passes_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:pos_label is not given:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*no unlabelled row looks positive:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(
+    [
+        TMClassifier(),
+        TMClassifier(n_iter=0),
+        TMClassifier(positives="spies"),
+        TMClassifier(DecisionTreeClassifier(max_depth=2), DecisionTreeClassifier(max_depth=2), n_iter=2),
+    ]
+)
+def test_variants_pass_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("n_iter", [0, 3])
+def test_a_model_file_keeps_the_predictions(n_iter, tmp_path):
+    pytest.importorskip("skops")
+    X, _, s, _ = two_classes(100, 14)
+    model = fit_quietly(TMClassifier(n_iter=n_iter), X, s)
+    scarless.save(model, tmp_path / "model.skops")
+    read = scarless.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(read.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(read.predict_propensity(X), model.predict_propensity(X))
+    assert read.cut_ == model.cut_

@@ -25,7 +25,8 @@ from scarless.outside.notices import warn_user
 from scarless.pair.learners import ConstantLearner, Learner, LogisticLearner
 from scarless.pair.logistic import Training, all_columns, engine_of, fit_known_propensity
 
-#: JERM's rule: if fewer unlabelled rows than this look positive, the rows with the largest f are taken instead.
+#: If fewer unlabelled rows than this look more positive than the spies, the rows with the largest f are selected
+#: instead. Evidence: the authors' program of JERM uses 10.
 MIN_UNLABELLED_ROWS = 10
 # A labelled row with propensity 0 is impossible. Trees can predict 0, so JERM's likelihood uses at least this value.
 _MIN_PROPENSITY = 1e-6
