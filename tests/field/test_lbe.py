@@ -105,7 +105,7 @@ def test_log_likelihood_rises_without_a_penalty():
 
 def test_converged_fit_is_a_stationary_point_of_the_penalised_likelihood():
     X, _, s, _, _ = two_logistic_models(300, 3)
-    model = LBEClassifier(n_iter=2000, tol=1e-5, C=0.2, propensity_C=2.0).fit(X, s)
+    model = LBEClassifier(n_iter=2000, change_tol=1e-5, C=0.2, propensity_C=2.0).fit(X, s)
     assert model.converged_
     beta = np.concatenate([model.coef_[0], model.intercept_, model.propensity_coef_[0], model.propensity_intercept_])
     Z = np.column_stack([X, np.ones(300)])
@@ -205,13 +205,13 @@ def test_weights_are_copies_of_rows():
 
 def test_says_stopped_not_converged_in_plain_words():
     X, _, s, _, _ = two_logistic_models(300, 8)
-    message = r"LBEClassifier stopped, not converged: after n_iter=20 iterations, .*by 0\.0\d+ \(tol is 1e-06\)"
+    message = r"LBEClassifier stopped, not converged: after n_iter=20 iterations, .*by 0\.0\d+ \(change_tol is 1e-06\)"
     with pytest.warns(ConvergenceWarning, match=message):
         model = LBEClassifier().fit(X, s)
     assert (model.n_iter_, model.converged_) == (20, False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        settled = LBEClassifier(n_iter=5000, tol=0.005).fit(X, s)
+        settled = LBEClassifier(n_iter=5000, change_tol=0.005).fit(X, s)
     assert settled.converged_
     assert 20 < settled.n_iter_ < 5000
 
@@ -261,7 +261,7 @@ def test_labels_of_any_coding():
     [
         ({"n_iter": 0}, "n_iter must be a whole number of at least 1; got 0"),
         ({"start": "random"}, "start must be one of 'balanced', 'sar-em'; got 'random'"),
-        ({"tol": -1.0}, "tol must be"),
+        ({"change_tol": -1.0}, "change_tol must be"),
         ({"C": 0.0}, "C must be"),
         ({"propensity_C": -1.0}, "propensity_C must be"),
         ({"estimator": LinearSVC()}, "estimator=LinearSVC has no predict_proba"),

@@ -52,7 +52,7 @@ def total_log_likelihood(f: Vector, e: Vector, s: Vector, w: Vector) -> float:
 def check_alternation(model: Any, *, least: int) -> None:
     """Check the parameters that both methods share; `least` is the smallest number of iterations."""
     check_whole(model.n_iter, "n_iter", at_least=least)
-    check_at_least_zero(model.tol, "tol")
+    check_at_least_zero(model.change_tol, "change_tol")
     check_positive(model.C, "C")
     check_positive(model.propensity_C, "propensity_C")
     for name in ("estimator", "propensity_estimator"):
@@ -81,7 +81,8 @@ def warn_if_stopped(model: Any, found: Alternation, *, meaning: str) -> None:
         return
     warn_user(
         f"{type(model).__name__} stopped, not converged: after n_iter={found.n_iter} iterations, the last of them "
-        f"changed a class probability or propensity by {found.change:.1g} (tol is {model.tol:.1g}). {meaning}",
+        f"changed a class probability or propensity by {found.change:.1g} (change_tol is {model.change_tol:.1g}). "
+        f"{meaning}",
         ConvergenceWarning,
     )
 
@@ -100,7 +101,6 @@ def store_alternation(model: Any, found: Alternation, learners: tuple[Learner, L
         setattr(model, f"{prefix}intercept_", learner.beta[-1:].copy())
         if learner.solution is not None:
             warn_unless_converged(learner.solution, type(model).__name__, total_weight=total, tol=learner.tol)
-    model._learned = learners
     model.n_iter_, model.converged_ = found.n_iter, found.converged
     model.history_ = {"log_likelihood": np.array(found.log_likelihood)}
     model.log_likelihood_ = total_log_likelihood(found.f, found.e, s, w)

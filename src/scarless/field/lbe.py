@@ -57,7 +57,7 @@ class LBEClassifier(FieldProbabilityClassifier):
         First models. "balanced": the authors' start; both models separate labelled from unlabelled rows, which have
         the same total weight. "sar-em": the start of SAR-EM, in which the weights of the propensity model are
         the first class probabilities.
-    tol : float, default=1e-6
+    change_tol : float, default=1e-6
         Stop early if an iteration changes no class probability and no propensity by more than this.
     C, propensity_C : float, default=1.0
         Inverse regularisation strength, as in `LogisticRegression`, of each logistic model.
@@ -79,7 +79,7 @@ class LBEClassifier(FieldProbabilityClassifier):
     log_likelihood_ : float
         Log-likelihood of the observed labels.
     n_iter_, converged_
-        Number of iterations, and whether they ended because of `tol`.
+        Number of iterations, and whether they ended because of `change_tol`.
     history_ : dict of arrays
         "log_likelihood" at the start and after each iteration.
     classes_, n_features_in_, feature_names_in_
@@ -126,7 +126,7 @@ class LBEClassifier(FieldProbabilityClassifier):
         *,
         n_iter: int = 20,
         start: str = "balanced",
-        tol: float = 1e-6,
+        change_tol: float = 1e-6,
         C: float = 1.0,
         propensity_C: float = 1.0,
         pos_label: Any = None,
@@ -136,7 +136,7 @@ class LBEClassifier(FieldProbabilityClassifier):
         self.propensity_estimator = propensity_estimator
         self.n_iter = n_iter
         self.start = start
-        self.tol = tol
+        self.change_tol = change_tol
         self.C = C
         self.propensity_C = propensity_C
         self.pos_label = pos_label
@@ -164,8 +164,9 @@ class LBEClassifier(FieldProbabilityClassifier):
         training = self._read(X, y, sample_weight)
         f = seeded_learner(self.estimator, rng, name="estimator", C=self.C)
         e = seeded_learner(self.propensity_estimator, rng, name="propensity_estimator", C=self.propensity_C)
-        found = estimate_labelling_bias(training, f, e, start=start, n_iter=self.n_iter, tol=self.tol)
-        store_alternation(self, found, (f, e), training)
+        found = estimate_labelling_bias(training, f, e, start=start, n_iter=self.n_iter, tol=self.change_tol)
+        self._learned = (f, e)
+        store_alternation(self, found, self._learned, training)
         warn_if_stopped(self, found, meaning=_MEANING)
         return self
 

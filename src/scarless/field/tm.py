@@ -85,7 +85,7 @@ class TMClassifier(FieldProbabilityClassifier):
     n_iter : int, default=100
         Number of iterations, as in the authors' programs. 0: one fit of `f` at :math:`e = (1+\sigma)/2`, which the
         authors call "TM simple".
-    tol : float, default=1e-6
+    change_tol : float, default=1e-6
         Stop early if an iteration changes no class probability and no propensity by more than this.
     C, propensity_C : float, default=1.0
         Inverse regularisation strength, as in `LogisticRegression`, of each logistic model. The classifier of the
@@ -110,7 +110,7 @@ class TMClassifier(FieldProbabilityClassifier):
     log_likelihood_ : float
         Log-likelihood of the observed labels.
     n_iter_, converged_
-        Number of iterations, and whether they ended because of `tol`.
+        Number of iterations, and whether they ended because of `change_tol`.
     history_ : dict of arrays
         "log_likelihood" at the start and after each iteration. It can fall, because the rows of the propensity model
         change.
@@ -155,7 +155,7 @@ class TMClassifier(FieldProbabilityClassifier):
         positives: str = "quantile",
         method: str = "weights",
         n_iter: int = 100,
-        tol: float = 1e-6,
+        change_tol: float = 1e-6,
         C: float = 1.0,
         propensity_C: float = 1.0,
         pos_label: Any = None,
@@ -166,7 +166,7 @@ class TMClassifier(FieldProbabilityClassifier):
         self.positives = positives
         self.method = method
         self.n_iter = n_iter
-        self.tol = tol
+        self.change_tol = change_tol
         self.C = C
         self.propensity_C = propensity_C
         self.pos_label = pos_label
@@ -212,10 +212,11 @@ class TMClassifier(FieldProbabilityClassifier):
             spies,
             by_likelihood=method == "likelihood",
             n_iter=self.n_iter,
-            tol=self.tol,
+            tol=self.change_tol,
         )
         found, propensity = result.found, HalfwayLearner(naive) if result.propensity is None else result.propensity
-        store_alternation(self, found, (f, propensity), training)
+        self._learned = (f, propensity)
+        store_alternation(self, found, self._learned, training)
         if result.selected is not None:
             self.selected_ = result.selected
             warn_if_stopped(self, found, meaning=_ALTERNATES if result.alternates else _MEANING)
