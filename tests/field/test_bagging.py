@@ -1,5 +1,6 @@
 """PU bagging: out-of-bag scores never use the row itself, samples have the right size, the score is the mean."""
 
+from contextlib import nullcontext
 from typing import ClassVar
 
 import numpy as np
@@ -75,16 +76,10 @@ def test_the_score_of_a_new_row_is_the_mean_of_all_models():
 @given(st.integers(1, 8), st.integers(1, 12))
 def test_the_default_sample_has_as_many_rows_as_labels_but_at_most_half_of_the_others(n_labelled, n_unlabelled):
     X, s = rows(n_labelled + n_unlabelled, n_labelled)
-    with pytest.warns(UserWarning) if n_unlabelled == 1 else _nothing():
+    with pytest.warns(UserWarning, match="1 of 1 unlabelled rows are in all") if n_unlabelled == 1 else nullcontext():
         model = PUBaggingClassifier(Recorder(), n_estimators=40, random_state=0).fit(X, s)
     assert model.n_negatives_ == min(n_labelled, max(1, n_unlabelled // 2))
     assert np.isfinite(model.oob_scores_[s == 0]).all() == (n_unlabelled > 1)
-
-
-def _nothing():
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 def test_rows_in_all_samples_have_no_score_and_a_warning():

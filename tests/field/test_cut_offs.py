@@ -81,7 +81,7 @@ def test_the_cut_off_is_the_best_of_all_that_are_tried(n, seed):
 
 @given(st.integers(8, 200), st.integers(0, 10**6))
 def test_no_cut_off_outside_the_useful_range_is_better(n, seed):
-    """The range is an upper bound of the mutual information, so no cut between two scores outside it can be the best."""
+    """The range comes from an upper bound of the mutual information, so no cut-off outside it can be the best."""
     rng = np.random.default_rng(seed)
     z = np.sort(rng.normal(size=n) + 5 * (rng.random(n) < rng.random()))
     first = first_useful_cut(n, 3)
@@ -91,7 +91,7 @@ def test_no_cut_off_outside_the_useful_range_is_better(n, seed):
 
 
 def test_two_groups_attract_the_cut_off_only_if_they_are_equally_large():
-    """Even a gap of 20 standard deviations is not found if the median is elsewhere: the entropy of the sides decides."""
+    """Even a gap of 20 standard deviations is not found if the median is elsewhere: the entropy decides."""
     rng = np.random.default_rng(0)
     for n, inside_the_gap in ((500, True), (700, False)):
         z = np.concatenate([rng.normal(size=n), 20 + rng.normal(size=1000 - n)])
@@ -294,7 +294,7 @@ def test_a_wrong_quantile_is_refused(quantile):
 
 
 def test_pglin_cannot_divide_by_zero():
-    with pytest.raises(ValueError, match="The 0.5 quantile of the probability of a label is 0"):
+    with pytest.raises(ValueError, match=r"The 0\.5 quantile of the probability of a label is 0"):
         PGlinClassifier(FirstColumn(), quantile=0.5).fit([[0.0], [0.0], [0.0], [0.8]], [0, 0, 0, 1])
 
 

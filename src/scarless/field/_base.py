@@ -234,7 +234,7 @@ def fit_inner(
 
 
 def store_inner(model: Any, inner: InnerFit) -> None:
-    """Store a fitted classifier: as ``coef_`` and ``intercept_`` if it is the logistic model, else as ``estimator_``."""
+    """Store a fitted classifier: the logistic model as ``coef_`` and ``intercept_``, others as ``estimator_``."""
     model._inner = inner
     if isinstance(inner.model, LogisticLearner):
         assert inner.model.beta is not None

@@ -1,8 +1,8 @@
-r"""Methods that rank rows by the probability of a label, :math:`\sigma(x) = \Pr(s=1|x)`, and differ in the cut-off only.
+r"""Methods that rank rows by the probability of a label, and differ in the cut-off only.
 
-A classifier of labelled against unlabelled rows ("naive" or "non-traditional") estimates :math:`\sigma`. If the
-propensity does not decrease as the class probability increases, both rank the rows alike. What is missing is a cut-off.
-All methods here have the same ROC curve by construction.
+A classifier of labelled against unlabelled rows, the naive model, estimates :math:`\sigma(x) = \Pr(s=1|x)`. If the
+propensity is a function of the class probability that does not decrease, both rank the rows alike. What is missing is a
+cut-off. All methods here have the same ROC curve by construction.
 """
 
 from typing import Any, Self
@@ -296,7 +296,7 @@ class PGlinClassifier(FieldProbabilityClassifier):
     >>> print(f"k = {model.max_label_probability_:.2f}, class prior {model.class_prior_:.2f}, true {f.mean():.2f}")
     k = 0.55, class prior 0.47, true 0.50
 
-    The logistic model cannot follow :math:`k f^2`, which stays below `k`. It finds a larger `k` and a lower class prior:
+    The logistic model cannot follow :math:`k f^2`, which stays below `k`. It finds a larger `k`:
 
     >>> model = PGlinClassifier().fit(X, s)
     >>> print(f"k = {model.max_label_probability_:.2f}, class prior {model.class_prior_:.2f}")
@@ -419,7 +419,7 @@ def weighted_quantile(values: Vector, w: Vector, level: float) -> float:
 
 
 def mutual_information_cut(z: Vector, n_cuts: int, k: int = N_NEIGHBOURS) -> float | None:
-    """Return the cut-off with the largest mutual information, among `n_cuts` equally spaced ones; None if there is none.
+    """Return the cut-off with the largest mutual information of `n_cuts` equally spaced ones; None if there is none.
 
     With fewer than ``2 k + 2`` scores, `k` is reduced.
     """

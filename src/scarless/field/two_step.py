@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scarless.checks.options import check_choice, check_positive, check_random_stream, check_share
+from scarless.checks.options import check_choice, check_positive, check_random_stream, check_share, real_number, shown
 from scarless.checks.tables import take_rows
 from scarless.field._base import FieldClassifier, fit_inner, store_inner
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
@@ -16,8 +16,8 @@ class TwoStepClassifier(FieldClassifier):
 
     **Step 1** finds reliable negatives.
 
-    - ``reliable="spies"``: the share `spy_share` of the labelled rows, the spies, is hidden among the unlabelled rows. A
-      classifier :math:`g` of the other labelled rows against all unlabelled rows and spies is fitted. The spies are
+    - ``reliable="spies"``: the share `spy_share` of the labelled rows, the spies, is hidden among the unlabelled rows.
+      A classifier :math:`g` of the other labelled rows against all unlabelled rows and spies is fitted. The spies are
       known positives, so their scores show which scores unlabelled positives have. The threshold :math:`t` is the
       spy score below which the share `noise` of the spies lies. Unlabelled rows with :math:`g(x) < t` are reliable
       negatives.
@@ -81,8 +81,9 @@ class TwoStepClassifier(FieldClassifier):
     -----
     Liu et al. use naive Bayes in both steps, and EM in step 2. EM needs a model of the attributes in each class, such
     as naive Bayes. With logistic regression, the unlabelled rows agree with any current prediction, only the labelled
-    rows pull, and the iterations drift towards all rows positive. Step 2 is therefore one fit here. `fit` has no `sample_weight`, because
-    spies are whole rows. There is no `predict_proba`: the reliable negatives do not represent the negatives.
+    rows pull, and the iterations drift towards all rows positive. Step 2 is therefore one fit here. `fit` has no
+    `sample_weight`, because spies are whole rows. There is no `predict_proba`: the reliable negatives do not represent
+    the negatives.
 
     References
     ----------
@@ -144,8 +145,11 @@ class TwoStepClassifier(FieldClassifier):
         reliable = check_choice(self.reliable, "reliable", ("spies", "quantile"))
         check_share(self.spy_share, "spy_share")
         check_share(self.negative_share, "negative_share")
-        if self.noise != 0:
-            check_share(self.noise, "noise")
+        if not 0 <= real_number(self.noise) < 1:
+            raise ValueError(
+                f"noise must be a number of at least 0 and below 1, the share of spies below the threshold; got "
+                f"{shown(self.noise)}."
+            )
         check_positive(self.C, "C")
         table, s, _ = self._read(X, y)
         rng = check_random_stream(self.random_state)
@@ -205,14 +209,15 @@ def choose_spies(labelled: Columns, share: float, rng: np.random.Generator) -> C
 
 
 def spy_threshold(scores: Vector, noise: float) -> float:
-    """Return the score of spies with ``floor(noise * n)`` spies before it in sorted order.
+    """Return the score of the spy with ``floor(noise * n)`` spies before it in sorted order, at most ``n - 1``.
 
     Examples
     --------
     >>> spy_threshold(np.array([3.0, 1.0, 2.0, 4.0]), 0.25)
     2.0
     """
-    return float(np.sort(scores)[int(np.floor(noise * scores.size * (1.0 + 1e-12)))])
+    n_below = int(np.floor(noise * scores.size * (1.0 + 1e-12)))  # 0.29 * 100 is slightly below 29
+    return float(np.sort(scores)[min(n_below, scores.size - 1)])
 
 
 def below_threshold(scores: Vector, unlabelled: Columns, cut: float) -> ReliableNegatives:
@@ -221,7 +226,7 @@ def below_threshold(scores: Vector, unlabelled: Columns, cut: float) -> Reliable
 
 
 def lowest_share(scores: Vector, unlabelled: Columns, share: float) -> ReliableNegatives:
-    """Return the share of unlabelled rows with the lowest scores, at least one; rows with equal scores stay together."""
+    """Return the share of unlabelled rows with the lowest scores, at least one; equal scores stay together."""
     ordered = np.sort(scores[unlabelled])
     last = ordered[max(1, round(share * ordered.size)) - 1]
     return below_threshold(scores, unlabelled, float(np.nextafter(last, np.inf)))
