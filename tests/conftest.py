@@ -102,6 +102,7 @@ SLOW = (
     "tests/field/test_lbe.py::test_variants_pass_scikit_learns_checks",
     "tests/field/test_tm.py::test_variants_pass_scikit_learns_checks",
     "tests/field/test_contract.py::test_variants_pass_scikit_learns_checks",
+    "tests/field/test_contract.py::test_other_estimators_pass_scikit_learns_checks",
     "tests/pair/test_form.py::test_a_wrong_attribute_is_reported_nearly_always",
     "tests/pair/test_groups.py::test_a_fit_warns_about_survey_weights_and_groups_rows_ignores_their_scale[SARStackingClassifier",
     "tests/models/test_looks_claims.py::test_a_look_that_is_partly_a_copy_gets_a_warning[all",

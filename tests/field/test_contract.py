@@ -57,9 +57,7 @@ def run(check, estimator):
 
 
 @expected_warnings
-@parametrize_with_checks(
-    [ThresholdedNaiveClassifier(), PGlinClassifier(), PUBaggingClassifier(n_estimators=2), TwoStepClassifier()]
-)
+@parametrize_with_checks([ThresholdedNaiveClassifier(), PGlinClassifier()])
 def test_estimator_passes_scikit_learns_checks(estimator, check):
     run(check, estimator)
 
@@ -68,13 +66,15 @@ def test_estimator_passes_scikit_learns_checks(estimator, check):
 @parametrize_with_checks(
     [
         *(METHODS[name] for name in ("prior", "median", "max-quarter", "quantile")),
+        PUBaggingClassifier(n_estimators=2),
+        TwoStepClassifier(),
         ThresholdedNaiveClassifier(DecisionTreeClassifier(random_state=0)),
         PGlinClassifier(DecisionTreeClassifier(max_depth=3)),
         PUBaggingClassifier(DecisionTreeClassifier(), n_estimators=2),
         TwoStepClassifier(DecisionTreeClassifier()),
     ]
 )
-def test_variants_pass_scikit_learns_checks(estimator, check):
+def test_other_estimators_pass_scikit_learns_checks(estimator, check):
     run(check, estimator)
 
 
