@@ -461,6 +461,9 @@ CHOICES: dict[str, Choice] = {
     "n_estimators": Choice(lambda b: 3, SMALL),
     "cut": Choice(None, {**NUMBERS, **pool(["mutual-information", "prior", "median", "max-quarter"])}),
     "class_prior": Choice(None, NUMBERS),
+    "positives": Choice(None, {**NUMBERS, **pool(["quantile", "spies"])}),
+    "start": Choice(None, {**NUMBERS, **pool(["balanced", "sar-em"])}),
+    "n_iter": Choice(lambda b: 3, SMALL),
     "reliable": Choice(None, {**NUMBERS, **pool(["spies", "quantile"])}),
     "n_attributes": Choice(lambda b: 3, SMALL),
 }

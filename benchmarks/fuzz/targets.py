@@ -74,7 +74,7 @@ NOT_CALLED_PREFIXES = ("_", "get_", "set_", "fit", "from_", "index", "count", "c
 UNUSUAL_SHARES = (0.0, 0.1, 0.1, 0.25, 0.25, 0.5)  # share of arguments that are unusual
 # Parameters whose default would take long, access the network or leave out the propensity.
 NO_DEFAULT = {"propensity_attributes", "Cs", "propensity_Cs", "cv", "download", "progress", "n_resamples"}
-NO_DEFAULT |= {"n_simulations", "random_state", "estimators", "n_estimators"}
+NO_DEFAULT |= {"n_simulations", "random_state", "estimators", "n_estimators", "n_iter"}
 USER_OBJECTS = (ClassPrior, PseudoObservations, LabelFrequency, Labelling)
 FIT_ARGUMENTS = ("X", "y", "s", "sample_weight", "propensity", "audit")
 

@@ -142,6 +142,7 @@ def test_the_average_row_ignores_missing_values_and_exists_for_sparse_tables():
     values = np.array([[1.0, np.nan], [3.0, 4.0]])
     np.testing.assert_array_equal(average_row(values), [2.0, 4.0])
     np.testing.assert_array_equal(average_row(values, [3, 1]), [1.5, 4.0])
+    np.testing.assert_array_equal(average_row(values, [[3], [1]]), [1.5, 4.0])  # as in a fit, weights may be a column
     np.testing.assert_array_equal(average_row(sparse.coo_array([[1.0, 0.0], [3.0, 4.0]])), [2.0, 2.0])
     X = sparse.coo_array(np.round(TABLE[["age", "visits"]].to_numpy()))
     model = SAREMClassifier(propensity_attributes=[1]).fit(X, S)

@@ -2,6 +2,15 @@
 
 from scarless.field.bagging import PUBaggingClassifier
 from scarless.field.cut_offs import PGlinClassifier, ThresholdedNaiveClassifier
+from scarless.field.lbe import LBEClassifier
+from scarless.field.tm import TMClassifier
 from scarless.field.two_step import TwoStepClassifier
 
-__all__ = ["PGlinClassifier", "PUBaggingClassifier", "ThresholdedNaiveClassifier", "TwoStepClassifier"]
+__all__ = [
+    "LBEClassifier",
+    "PGlinClassifier",
+    "PUBaggingClassifier",
+    "TMClassifier",
+    "ThresholdedNaiveClassifier",
+    "TwoStepClassifier",
+]

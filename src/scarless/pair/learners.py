@@ -330,8 +330,7 @@ def em(
     ----------
     Bekker, Robberechts and Davis (2019).
     """
-    share = float(w @ s) / float(w.sum())
-    f.fit(X_f, s, w * np.where(s == 1, 1.0 - share, share))
+    f.fit(X_f, s, balanced_weights(s, w))
     p_f = f.probability(X_f)
     e.fit(X_e, s, w * np.where(s == 1, 1.0, p_f))
     p_e = e.probability(X_e)
@@ -339,9 +338,7 @@ def em(
     history = [EMStep(_mean_log_likelihood(p_f, p_e, s, w), np.inf)]
     gain, converged = np.inf, False
     for _ in range(max_iter):
-        q = posterior(p_f, p_e, s)
-        f.fit(X_f, q, w)
-        e.fit(X_e, s, w * q)
+        em_step(X_f, X_e, posterior(p_f, p_e, s), s, w, f, e)
         p_f, p_e = f.probability(X_f), e.probability(X_e)
         recent.append(p_e)
         full = len(recent) == window
@@ -356,12 +353,29 @@ def em(
     return EMResult(converged, history, gain)
 
 
+def em_step(X_f: Any, X_e: Any, q: Vector, s: Vector, w: Vector, f: Learner, e: Learner) -> None:
+    """Run the M step: fit the class model to the posteriors `q`, and the propensity model to `s` with weights `q`."""
+    f.fit(X_f, q, w)
+    e.fit(X_e, s, w * q)
+
+
+def balanced_weights(s: Vector, w: Vector) -> Vector:
+    """Return weights that give labelled rows and unlabelled rows the same total weight.
+
+    Examples
+    --------
+    >>> balanced_weights(np.array([1.0, 0.0, 0.0, 0.0]), np.ones(4))
+    array([0.75, 0.25, 0.25, 0.25])
+    """
+    share = float(w @ s) / float(w.sum())
+    return w * np.where(s == 1, 1.0 - share, share)
+
+
 def em_known_propensity(
     X: Any, s: Vector, e: Vector, w: Vector, f: Learner, *, tol: float, window: int, max_iter: int
 ) -> EMResult:
     """Run expectation maximisation for the classifier, with known propensities."""
-    share = float(w @ s) / float(w.sum())
-    f.fit(X, s, w * np.where(s == 1, 1.0 - share, share))
+    f.fit(X, s, balanced_weights(s, w))
     p_f = f.probability(X)
     history = [EMStep(_mean_log_likelihood(p_f, e, s, w), 0.0)]
     gain, converged = np.inf, False

@@ -36,11 +36,13 @@ def fit_targets(
     return problem.solve(beta, total_weight=float(weight), tol=tol, max_iter=max_iter, may_diverge=math.isinf(C))
 
 
-def fit_known_propensity(engine: Engine, design: Design, *, C: float, tol: float, max_iter: int) -> Solution:
+def fit_known_propensity(
+    engine: Engine, design: Design, *, C: float, tol: float, max_iter: int, start: Vector | None = None
+) -> Solution:
     """Fit a logistic class model with known propensities. The rows must have ``s``, ``w`` and the propensity ``e``."""
     known, totals = engine.derive(_propensity_logits, keep=True), row_totals(engine)
     problem = PenalisedProblem(known, KnownPropensity(design), ridge_of(design, C))
-    beta = balanced_start(engine, design, totals.labelled_share, C=C)
+    beta = balanced_start(engine, design, totals.labelled_share, C=C) if start is None else start
     return problem.solve(beta, total_weight=totals.weight, tol=tol, max_iter=max_iter, may_diverge=math.isinf(C))
 
 

@@ -1,0 +1,109 @@
+"""What LBE and TM share: a class model and a propensity model that are fitted in turn, and their stored results."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from scarless.checks.options import check_at_least_zero, check_positive, check_whole
+from scarless.label_frequency.held_out_scores import seeded_clone
+from scarless.models.messages import warn_unless_converged
+from scarless.numerics.arrays import Vector
+from scarless.numerics.likelihood import log_likelihood_of_probabilities
+from scarless.outside.notices import warn_user
+from scarless.pair.learners import Learner, LogisticLearner, as_learner, check_weighted_classifier
+from scarless.pair.logistic import Training
+
+
+class Alternation(NamedTuple):
+    """Result of fitting two models in turn, without the models, which are stored in their learners."""
+
+    f: Vector  # class probability of each training row
+    e: Vector  # propensity of each training row
+    converged: bool
+    log_likelihood: list[float]  # of the observed labels: at the start, and after each iteration
+    change: float  # largest change of a class probability or propensity in the last iteration
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations."""
+        return len(self.log_likelihood) - 1
+
+
+def largest_change(before: tuple[Vector, Vector], after: tuple[Vector, Vector], w: Vector) -> float:
+    """Return the largest absolute change of a class probability or propensity among rows of positive weight.
+
+    Examples
+    --------
+    >>> f, e = np.array([0.2, 0.9]), np.array([0.5, 0.5])
+    >>> round(largest_change((f, e), (f + 0.01, e - 0.03), np.ones(2)), 6)
+    0.03
+    """
+    counted = w > 0
+    return float(max(np.abs(new - old)[counted].max() for old, new in zip(before, after, strict=True)))
+
+
+def total_log_likelihood(f: Vector, e: Vector, s: Vector, w: Vector) -> float:
+    """Return the log-likelihood of the observed labels, summed over rows of positive weight."""
+    counted = w > 0
+    return float(w[counted] @ log_likelihood_of_probabilities(f, e, s)[counted])
+
+
+def check_alternation(model: Any, *, least: int) -> None:
+    """Check the parameters that both methods share; `least` is the smallest number of iterations."""
+    check_whole(model.n_iter, "n_iter", at_least=least)
+    check_at_least_zero(model.change_tol, "change_tol")
+    check_positive(model.C, "C")
+    check_positive(model.propensity_C, "propensity_C")
+    for name in ("estimator", "propensity_estimator"):
+        if getattr(model, name) is not None:
+            check_weighted_classifier(getattr(model, name), name)
+
+
+def seeded_learner(
+    estimator: Any, rng: np.random.Generator, *, name: str, C: float, plain_labels: bool = False
+) -> Learner:
+    """Return the learner for an estimator whose missing seeds are drawn from `rng`; None means the logistic model."""
+    seeded = None if estimator is None else seeded_clone(estimator, rng)
+    return as_learner(seeded, name=name, C=C, plain_labels=plain_labels)
+
+
+def without_gaps(tags: Any, model: Any) -> Any:
+    """Return the tags of a model; its tables must not have NaN if its propensity model is logistic."""
+    if model.propensity_estimator is None:
+        tags.input_tags.allow_nan = False
+    return tags
+
+
+def warn_if_stopped(model: Any, found: Alternation, *, meaning: str) -> None:
+    """Warn in plain words if the iterations ended before the probabilities settled."""
+    if found.converged:
+        return
+    warn_user(
+        f"{type(model).__name__} stopped, not converged: after n_iter={found.n_iter} iterations, the last of them "
+        f"changed a class probability or propensity by {found.change:.1g} (change_tol is {model.change_tol:.1g}). "
+        f"{meaning}",
+        ConvergenceWarning,
+    )
+
+
+def store_alternation(model: Any, found: Alternation, learners: tuple[Learner, Learner], training: Training) -> None:
+    """Store the fitted models and the results of a fit; ``cut_``, which marks a fitted model, comes last."""
+    _, s, w = training
+    total = float(w.sum())
+    for learner, prefix in zip(learners, ("", "propensity_"), strict=True):
+        if not isinstance(learner, LogisticLearner):
+            if learner.model is not None:
+                setattr(model, f"{prefix}estimator_", learner.model)
+            continue
+        assert learner.beta is not None
+        setattr(model, f"{prefix}coef_", learner.beta[None, :-1].copy())
+        setattr(model, f"{prefix}intercept_", learner.beta[-1:].copy())
+        if learner.solution is not None:
+            warn_unless_converged(learner.solution, type(model).__name__, total_weight=total, tol=learner.tol)
+    model.n_iter_, model.converged_ = found.n_iter, found.converged
+    model.history_ = {"log_likelihood": np.array(found.log_likelihood)}
+    model.log_likelihood_ = total_log_likelihood(found.f, found.e, s, w)
+    model.class_prior_ = float(w @ found.f) / total
+    model.label_frequency_ = float(w @ (found.f * found.e)) / float(w @ found.f)
+    model.cut_ = 0.5
