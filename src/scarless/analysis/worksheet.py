@@ -424,7 +424,7 @@ class _Draw:
         fit = self.fit
         options: dict[str, Any] = {"eligible": free, "level": fit.settings.level}
         if self.strata:
-            options["strata"] = self._column(self.strata)
+            options["by"] = self._column(self.strata)
         if self.history.sheets:  # Rows of a worksheet that is not filled in yet cannot be drawn again either.
             options["pilot_probability"] = self.history.probability
         if fit.observed.audited.any():

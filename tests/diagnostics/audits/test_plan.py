@@ -362,7 +362,7 @@ def test_every_stratum_gets_its_minimum(fitted):
     model, X, _, s, audit = fitted
     group = np.where(np.arange(1500) < 12, "small", "large")
     free = (s == 0) & np.isnan(audit)
-    plan = plan_audit(model, X, s, 60, pilot=audit, strata=group, random_state=0)
+    plan = plan_audit(model, X, s, 60, pilot=audit, by=group, random_state=0)
     wanted = min(5, int(free[:12].sum()))
     assert abs((plan.positions < 12).sum() - wanted) <= 1
     assert len(plan.positions) == 60
@@ -415,7 +415,7 @@ def test_the_plot(fitted):
         ({"pilot_probability": [0.5]}, "pilot_probability has 1 values for 1500 rows"),
         ({"eligible": np.ones(1500)}, "eligible must have True or False for each of the 1500 rows"),
         ({"eligible": np.zeros(1500, dtype=bool)}, "n_rows must be at most 0, the number of rows that can be audited"),
-        ({"strata": ["a", "b"]}, "strata"),
+        ({"by": np.zeros(3)}, "by: an array must have one group for each of the 1,500 rows"),
         ({"level": 0}, "level must lie strictly between 0 and 1"),
         ({"random_state": "a"}, "random_state must be None"),
         (

@@ -189,7 +189,7 @@ def plan_audit(
     pilot: ArrayLike | None = None,
     pilot_probability: ArrayLike | None = None,
     eligible: ArrayLike | None = None,
-    strata: ArrayLike | None = None,
+    by: Any = None,
     level: float = 0.95,
     random_state: Any = None,
 ) -> AuditPlan:
@@ -239,7 +239,7 @@ def plan_audit(
         Probability with which each row was audited so far, for example ``probability`` of an earlier plan.
     eligible : bool array of shape (n,), optional
         Which rows may be drawn. By default, all rows that were not audited.
-    strata : str, int or array of shape (n,), optional
+    by : str, int or array of shape (n,), optional
         A column of `X`, or the group of each row. Each group (a category, or a bin of numbers) gets about as many rows
         as the design expects, but at least 5, or all of its rows. If there are more than ``n_rows / 10`` groups, the
         minimum is ``n_rows / 2`` divided by their number.
@@ -296,8 +296,9 @@ def plan_audit(
     n_free = int(sampling.free.sum())
     if n_rows > n_free:
         raise ValueError(f"n_rows must be at most {n_free}, the number of rows that can be audited; got {n_rows}.")
-    if strata is not None:
-        sampling = sampling.stratified(_strata(X, strata), n_rows)
+    if by is not None:
+        (groups,) = group_rows(X, by)
+        sampling = sampling.stratified(groups.codes, n_rows)
     sizes = _sizes(n_rows, n_free)
     widths: ModelWidths | DrawnWidths | None = ModelWidths.of(data, sampling, level)
     if widths is None:
@@ -422,15 +423,6 @@ def _check_pilot_probability(given: Any, data: AuditRows) -> Vector | None:
             f"{found[bad[0]]:g} for row {bad[0]}."
         )
     return found
-
-
-def _strata(X: Any, strata: Any) -> Integers:
-    """Return the number of each row's stratum: a category, or a bin of numbers."""
-    try:
-        (found,) = group_rows(X, strata)
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("by", "strata", 1)) from None
-    return found.codes
 
 
 # --- plot
