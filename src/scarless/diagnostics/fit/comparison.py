@@ -508,7 +508,8 @@ class FitComparisonDisplay(Display):
                 value = np.array([every[j].difference for j in chosen]) / unit
                 low = value - np.array([every[j].low for j in chosen]) / unit
                 high = np.array([every[j].high for j in chosen]) / unit - value
-                ax.errorbar(value, height[chosen], xerr=[low, high], fmt=marker, color=colour, capsize=3, label=label)
+                ends = np.array([low, high])
+                ax.errorbar(value, height[chosen], xerr=ends, fmt=marker, color=colour, capsize=3, label=label)
         ax.axvline(0.0, color=GREY, lw=1, ls="--", zorder=0)
         words = [f"{each.what}: {each.name}" if each.name else each.what for each in every]
         ax.set_yticks(height, [as_text(word) for word in words])
