@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from scarless.numerics.shifts import LARGEST_SHIFT, prior_shifts
+from scarless.numerics.uncertainty import LARGEST_SHIFT, prior_shifts
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import brentq
-from scipy.special import expit, ndtri, stdtrit
+from scipy.special import expit, logit, ndtri, stdtrit
 
 from scarless.numerics.arrays import Matrix, Vector, in_float64, like, namespace_of, zeros
 from scarless.numerics.likelihood import sigmoid_pair
@@ -31,6 +31,7 @@ from scarless.numerics.linear import unit_diagonal
 # Entries of a direction below this share of the largest one are rounding errors. The indicator of a category with one
 # row in 10,000 has an entry of 0.01.
 _MIN_RELATIVE_ENTRY = 1e-5
+LARGEST_SHIFT = 30.0  # of log-odds; a probability of 0.001 or 0.999 is then 0 or 1 up to rounding
 _EMPTY: Any = np.zeros(0)
 
 
@@ -402,6 +403,47 @@ def find_root(function: Callable[[float], float], low: float, high: float, *, xt
         return float(brentq(lambda x: held[0](x), low, high, xtol=xtol))  # noqa: PLW0108 (brentq would keep it)
     finally:
         held.clear()
+
+
+def prior_shifts(f: Vector, e: Vector, weight: Vector, priors: Vector, estimate: float) -> Matrix:
+    r"""Return the shifts of class and propensity logits for each class prior, in two columns.
+
+    The class shift :math:`\delta` moves the mean of :math:`f' = \sigma(\mathrm{logit} f + \delta)` from the estimate
+    to the class prior. The label shift :math:`\varepsilon` of :math:`e' = \sigma(\mathrm{logit} e + \varepsilon)`
+    keeps the expected number of labels, :math:`\sum w f' e' = \sum w f e`. Both are 0 at the estimate.
+
+    If the mean of `f` differs from the estimate, because `f` are only some of the rows, the log-odds of all class
+    priors are moved by the same amount. The label shift is at most `LARGEST_SHIFT`, for class priors so small that
+    every positive has a label.
+
+    Examples
+    --------
+    >>> f, e = np.array([0.2, 0.6]), np.array([0.5, 0.5])
+    >>> delta, epsilon = prior_shifts(f, e, np.ones(2), np.array([0.5]), 0.4)[0]
+    >>> shifted = expit(logit(f) + delta)
+    >>> print(round(shifted.mean(), 6), round((shifted * expit(logit(e) + epsilon)).sum(), 6))
+    0.5 0.4
+    """
+    u, v, total = logit(f), logit(e), weight.sum()
+    moved = logit(weight @ f / total) - logit(estimate)
+    labels = float(weight @ (f * e))
+    found = np.zeros((len(priors), 2))
+    for place, prior in enumerate(priors):
+        if prior != estimate:
+            delta = _shift(u, weight, total * expit(logit(prior) + moved))
+            found[place] = delta, _shift(v, weight * expit(u + delta), labels)
+    return found
+
+
+def _shift(logits: Vector, weight: Vector, target: float) -> float:
+    """Solve ``weight @ expit(logits + shift) == target`` for the shift, which is at most `LARGEST_SHIFT`."""
+
+    def excess(shift: float) -> float:
+        return float(weight @ expit(logits + shift)) - target
+
+    if excess(-LARGEST_SHIFT) >= 0:
+        return -LARGEST_SHIFT
+    return LARGEST_SHIFT if excess(LARGEST_SHIFT) <= 0 else find_root(excess, -LARGEST_SHIFT, LARGEST_SHIFT)
 
 
 def least_squares_slope(series: Iterable[Vector]) -> Vector:

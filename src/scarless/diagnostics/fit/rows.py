@@ -12,7 +12,7 @@ from scarless.diagnostics.fit.subject import Subject
 from scarless.models import NaiveClassifier
 from scarless.models.explaining import contributions, dense, has_coefficients
 from scarless.numerics.arrays import Columns, Matrix, Vector
-from scarless.numerics.shifts import prior_shifts
+from scarless.numerics.uncertainty import prior_shifts
 from scarless.outside.plain_words import plain
 
 N_REASONS = 3  # largest number of columns that are named for a row
