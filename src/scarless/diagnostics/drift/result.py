@@ -12,7 +12,7 @@ from scarless.diagnostics.drift.labels import Estimate, Explanation, LabelCheck,
 from scarless.diagnostics.scar._pair_tests import p_text
 from scarless.diagnostics.scar.attribute_tests import aligned
 from scarless.outside.extras import need
-from scarless.outside.notices import listed
+from scarless.outside.notices import counted, listed
 
 #: AUC of new against old rows from which most new rows are unlike the rows of the fit, so that predictions are
 #: extrapolations even if the labels are as predicted. By judgement.
@@ -105,8 +105,8 @@ class Drift:
             return ["Labels: there are none, so nothing shows whether they arrive as often as predicted."]
         total = found.total
         lines = [
-            f"Labels: {total.observed[0]:,.0f} rows have one; {total.predicted[0]:,.0f} were predicted "
-            f"({100 * self.level:.6g}% range {total.low[0]:,.0f} to {total.high[0]:,.0f})."
+            f"Labels: {counted(total.observed[0], 'row has', 'rows have')} one; {total.predicted[0]:,.0f} were "
+            f"predicted ({100 * self.level:.6g}% range {total.low[0]:,.0f} to {total.high[0]:,.0f})."
         ]
         uneven = [] if found.all_or_none else [each for each in found.differing if each is not total]
         for each in uneven[:GROUPS_SHOWN]:
