@@ -295,8 +295,8 @@ def test_scores_that_are_no_probabilities_are_ranked_with_a_warning(read, tmp_pa
     assert not {"mse_f", "log_loss", "calibration_error", "class_prior", "class_prior_error"} & other.keys()
     assert {"mse_f", "log_loss", "calibration_error", "class_prior", "class_prior_error"} <= mine.keys()
     (note,) = other["warnings"]
-    assert "Divided returned values outside 0 to 1, so only AUC and average precision are computed" in note
-    assert "only AUC and average precision are computed" in render_results(tmp_path / "found").read_text(
+    assert "Divided returned values outside 0 to 1, so only the ranking and the decision are scored" in note
+    assert "only the ranking and the decision are scored" in render_results(tmp_path / "found").read_text(
         encoding="utf-8"
     )
 
@@ -512,7 +512,7 @@ MECHANISM = SPEC + "[mechanisms.x]\n"
         ),
         (
             SPEC.replace("tests:Mine", "tests:NoChances").replace("C = 2.0", ""),
-            r"with the parameters \{.*\} has no predict_proba. A method needs fit",
+            r"with the parameters \{.*\} has no predict_proba and no decision_function. A method needs fit",
         ),
         (SPEC.replace("C = 2.0", "D = 2.0"), r"cannot be created with {'D': 2.0}: .* unexpected keyword argument 'D'"),
         (

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 from scarless.datasets import DatasetFileError, load_simulated
 from scarless.experiments import Cell, Store, methods
@@ -423,6 +424,8 @@ TASK = Task(
     e_train=np.full(8, 0.3),
     e_test=np.array([0.4, 0.7, 0.2, 0.2]),
     seed=0,
+    named=(),
+    n_seen=1,
 )
 FIT = Fit(
     f=np.array([0.9, 0.4, 0.6, 0.1]),
@@ -439,6 +442,9 @@ def test_all_scores_of_four_rows():
             "mse_f": (0.1**2 + 0.6**2 + 0.6**2 + 0.1**2) / 4,
             "auc_f": 3 / 4,  # of four pairs, 0.4 < 0.6 is wrong
             "average_precision": (1 + 2 / 3) / 2,  # positives are first and third
+            "accuracy_at_prior": 0.5,  # the two best rows are a positive and a negative
+            "balanced_accuracy_at_prior": 0.5,
+            "f1_at_prior": 0.5,
             "log_loss": -(2 * log(0.9) + 2 * log(0.4)) / 4,
             "calibration_error": (0.1 + 0.6 + 0.6 + 0.1) / 4,  # each row has a bin for itself
             "class_prior_error": 0.75 - 0.5,  # against the training rows
@@ -447,6 +453,52 @@ def test_all_scores_of_four_rows():
             "label_frequency_error": 0.2 - 0.25,  # one of four positives is labelled
         }
     )
+
+
+def test_scores_of_a_decision_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    y, called = rng.integers(2, size=(2, 60)).astype(float)
+    task = replace(TASK, split=replace(SPLIT, y_test=y), e_test=np.full(60, 0.5))
+    fit = replace(FIT, f=rng.random(60), e=None, decision=called)
+    found = scores_of(fit, task)
+    assert found["accuracy"] == pytest.approx(accuracy_score(y, called))
+    assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(y, called))
+    assert found["f1"] == pytest.approx(f1_score(y, called))
+    assert found["share_positive"] == called.mean()
+    top = np.argsort(-fit.f)[: int(y.sum())]
+    best = np.isin(np.arange(60), top).astype(float)
+    assert found["accuracy_at_prior"] == pytest.approx(accuracy_score(y, best))
+    assert found["balanced_accuracy_at_prior"] == pytest.approx(balanced_accuracy_score(y, best))
+    assert found["f1_at_prior"] == pytest.approx(f1_score(y, best))
+
+
+@pytest.mark.parametrize("transform", [lambda f: 3 * f - 7, np.exp, lambda f: f**3])
+def test_scores_at_the_true_prior_depend_on_the_ranking_alone(transform):
+    rng = np.random.default_rng(1)
+    y = (rng.random(50) < 0.3).astype(float)
+    task = replace(TASK, split=replace(SPLIT, y_test=y), e_test=np.full(50, 0.5))
+    f = rng.random(50).round(1)  # with ties
+    one, other = (scores_of(replace(FIT, f=g, e=None, is_probability=False), task) for g in (f, transform(f)))
+    assert one == other
+
+
+def test_scores_of_tied_rows_are_means_over_random_orders():
+    rng = np.random.default_rng(2)
+    y = (rng.random(30) < 0.4).astype(float)
+    task = replace(TASK, split=replace(SPLIT, y_test=y), e_test=np.full(30, 0.5))
+    f = rng.random(30).round(1)
+    tied = scores_of(replace(FIT, f=f, e=None), task)
+    drawn = [scores_of(replace(FIT, f=f + 1e-6 * rng.random(30), e=None), task) for _ in range(4000)]
+    for name in ("accuracy_at_prior", "balanced_accuracy_at_prior", "f1_at_prior"):
+        values = np.array([found[name] for found in drawn])
+        assert tied[name] == pytest.approx(values.mean(), abs=4 * values.std() / np.sqrt(4000) + 1e-12)
+
+
+@pytest.mark.parametrize(("interval", "covered"), [((0.4, 0.6), 1.0), ((0.5, 0.9), 1.0), ((0.51, 0.9), 0.0)])
+def test_an_interval_covers_the_share_of_positives_in_the_dataset(interval, covered):
+    found = scores_of(replace(FIT, interval=interval), TASK)  # 6 of 12 rows are positive
+    assert found["class_prior_covered"] == covered
+    assert found["class_prior_width"] == pytest.approx(interval[1] - interval[0])
 
 
 def test_a_method_without_a_propensity_has_no_scores_of_it():
@@ -464,7 +516,8 @@ def test_propensities_of_negatives_do_not_count():
 def test_a_perfect_fit_has_no_error():
     fit = Fit(f=SPLIT.y_test, e=TASK.e_test, class_prior=0.5, label_frequency=0.25, n_iter=1)
     found = scores_of(fit, TASK)
-    assert found.pop("auc_f") == found.pop("average_precision") == 1.0
+    ones = ["auc_f", "average_precision", *(f"{name}_at_prior" for name in ("accuracy", "balanced_accuracy", "f1"))]
+    assert {found.pop(name) for name in ones} == {1.0}
     assert found.pop("log_loss") == pytest.approx(0.0, abs=1e-12)
     assert set(found.values()) == {0.0}
 

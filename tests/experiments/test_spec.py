@@ -217,8 +217,17 @@ OWN = {
     "mechanisms": ("added", "flat"),
     "own_methods": {"naive": {"estimator": "a:b"}},
     "own_mechanisms": {"flat": {"mechanism": "SCAR"}},
+    "seeds": "teisseyre2025",
+    "scaling": "standardise",
+    "max_rows": 100,
+    "min_labels": 5,
 }
-APART = {"own_datasets": {"one": {"file": "a.csv"}}, "questions": {"?": {}}, "folder": "elsewhere"}
+APART = {
+    "own_datasets": {"one": {"file": "a.csv"}},
+    "questions": {"?": {}},
+    "anchors": {"?": {}},
+    "folder": "elsewhere",
+}
 
 
 def test_the_digest_changes_with_every_field_but_the_datasets_and_the_questions(read):
@@ -394,7 +403,7 @@ def test_questions_are_judged_by_every_score_that_has_a_better_end():
         ("[methods.mine]\nestimator = 'a:b'\nparameters = 3", "parameters must be a table; it is 3"),
         ("[methods.mine]\nestimator = 'a:b'\nparameters = {day = 2020-01-01}", "texts, numbers, true, false, lists"),
         ("[mechanisms.all]\nmechanism = 'SCAR'", r"\[mechanisms\]: 'all' is a reserved name\. Choose another name"),
-        ("[mechanisms.mine]\nparameters = {}", r"must have either mechanism or callable; it has neither"),
+        ("[mechanisms.mine]\nparameters = {}", r"must have one of mechanism, callable, by; it has none of them"),
         ("own_methods = {a = {}}", r"mine\.toml has unknown entries own_methods\. Did you mean 'methods'\?"),
         ("questions = 3", r"\[questions\] must be a table; it is 3"),
         ("[questions]\na = 'naive'", r"'a' must be a list of two or more methods, such as \[\"mine\", \"naive\"\]"),

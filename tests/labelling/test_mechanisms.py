@@ -15,12 +15,14 @@ from scipy.special import expit
 
 from scarless.labelling import (
     SCAR,
+    ClassProbabilityCurve,
     GeometricMeanSAR,
     LogisticSAR,
     ProbabilisticGap,
     StepSAR,
     StratifiedSAR,
 )
+from scarless.labelling.mechanisms import NAMED_CURVES
 
 K = 3
 unit = st.floats(0, 1).map(lambda value: round(value, 6))
@@ -35,6 +37,7 @@ EVERY_MECHANISM = [
     GeometricMeanSAR([0, 1], signs=[1, -1], ranges=[(0, 1), (0, 1)]),
     LogisticSAR([0, 1], [1.0, -2.0], 0.5),
     ProbabilisticGap(power=2.0),
+    ClassProbabilityCurve.named("S4"),
     StratifiedSAR([0], {0.0: 0.2, 0.5: 0.3, 1.0: 0.4}),
     StepSAR(1, [0.5], [0.2, 0.6]),
 ]
@@ -74,6 +77,7 @@ def test_rows_do_not_influence_each_other(mechanism):
         (StratifiedSAR([0], {0: 0.5}), "SAR"),
         (StepSAR(0, [], [0.5]), "SAR"),
         (ProbabilisticGap(), "SNAR"),
+        (ClassProbabilityCurve(), "SNAR"),
     ],
 )
 def test_assumption(mechanism, assumption):
@@ -394,3 +398,62 @@ def test_products_that_overflow_to_both_infinities_are_refused():
     with pytest.raises(ValueError, match=r"overflow to both \+inf and -inf"):
         LogisticSAR([0, 1], [1e300, 1e300]).propensity(X)
     np.testing.assert_array_equal(LogisticSAR([0], [1e300], low=0.2, high=0.8).propensity(X[:1]), [0.8])
+
+
+# ClassProbabilityCurve
+
+CURVES = {  # formulas of the publications
+    "S1": lambda p: 0.1 + 0.0 * p,
+    "S2": lambda p: 0.1 * p,
+    "S3": lambda p: 1 / (1 + np.exp(0.5 * p + 1.5)),
+    "S4": lambda p: 0.5 / (1 + np.exp(0.5 * np.log(p / (1 - p)))),
+    "LBE-A": lambda p: p**10,
+    "LBE-B": lambda p: ((1.5 - p) / 1.5) ** 10,
+    "PUSB": lambda p: p**20,
+    "logistic": lambda p: p,
+    "Cauchy": lambda p: 0.5 + np.arctan(np.log(p / (1 - p))) / np.pi,
+    "steep": lambda p: p**10,
+}
+
+
+def test_every_named_curve_has_a_formula_here():
+    assert set(CURVES) == set(NAMED_CURVES)
+    assert all(name in ClassProbabilityCurve.__doc__ for name in CURVES)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_named_curves_are_the_published_formulas(name):
+    p = np.linspace(0.01, 0.99, 99)
+    e = ClassProbabilityCurve.named(name).propensity(np.zeros((99, 1)), class_probability=p)
+    np.testing.assert_allclose(e, np.maximum(CURVES[name](p), 1e-12), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curves_have_propensities_for_certain_classes(name):
+    e = ClassProbabilityCurve.named(name).propensity(np.zeros((2, 1)), class_probability=[0.0, 1.0])
+    assert ((e > 0) & (e <= 1)).all()
+
+
+def test_a_curve_needs_the_class_probability():
+    with pytest.raises(ValueError, match=r"ClassProbabilityCurve needs the true class probability"):
+        ClassProbabilityCurve().propensity([[0.0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"link": "probit"}, "link must be 'identity' or 'logistic' or 'cauchy'; it is 'probit'"),
+        ({"of": "odds"}, "of must be 'probability' or 'logit'; it is 'odds'"),
+        ({"slope": np.nan}, "slope must be a finite number"),
+        ({"power": 0}, "power must be positive; it is 0"),
+        ({"scale": -1}, "scale must be positive; it is -1"),
+    ],
+)
+def test_invalid_curves(options, message):
+    with pytest.raises(ValueError, match=message):
+        ClassProbabilityCurve(**options)
+
+
+def test_an_unknown_curve():
+    with pytest.raises(ValueError, match=r"There is no curve 'S5'\. The curves are S1, S2, "):
+        ClassProbabilityCurve.named("S5")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scarless.checks.options import check_flag, check_random_stream, check_whole, shown
 from scarless.datasets.fetch import read_files
 from scarless.datasets.pu_data import Provenance, PUData, scale_to_range
-from scarless.datasets.registry import DATASETS
+from scarless.datasets.registry import DATASETS, TEISSEYRE_TABLES
 from scarless.numerics.arrays import Vector
 
 _SIMULATED_STREAM = 0x73696D75  # "simu" in ASCII: a spawn key: default_rng(seed) of a user draws other numbers
@@ -155,6 +155,11 @@ def dataset_names(*, bundled: bool = False) -> tuple[str, ...]:
     return (*DATASETS, *BUNDLED) if check_flag(bundled, "bundled") else tuple(DATASETS)
 
 
+def all_dataset_names() -> tuple[str, ...]:
+    """Return the names of all datasets that `load_dataset` accepts, with the tables of Teisseyre et al. (2025)."""
+    return (*dataset_names(bundled=True), *TEISSEYRE_TABLES)
+
+
 def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool = True, scale: bool = True) -> PUData:
     """Load a dataset by name.
 
@@ -164,7 +169,8 @@ def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool
     Parameters
     ----------
     name : str
-        One of ``dataset_names(bundled=True)``.
+        One of ``dataset_names(bundled=True)``, or a table of Teisseyre et al. (2025), such as
+        ``"teisseyre_breast-w"``.
     data_home : path, default=None
         Directory with one folder for each dataset, such as ``adult/adult.data.gz``. Files may be plain, gz, xz or the
         downloaded archive. Default: the environment variable ``SCARLESS_DATA``, if it is set.
@@ -174,7 +180,8 @@ def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool
     scale : bool, default=True
         Whether to scale every attribute to [-1, 1] by its minimum and maximum over the whole dataset, as Bekker,
         Robberechts and Davis (2019) do. Categorical attributes are columns of -1 and +1 in any case. `scale` has no
-        effect on the three bundled datasets, which are always scaled.
+        effect on the three bundled datasets, which are always scaled, and on the tables of Teisseyre et al. (2025),
+        which are never scaled.
 
     Returns
     -------
@@ -192,15 +199,15 @@ def load_dataset(name: str, *, data_home: PathLike | None = None, download: bool
         raise TypeError(f"name must be the name of a dataset, such as 'simulated'; got {shown(name)}.")
     if name in BUNDLED:
         return BUNDLED[name]()
-    if name not in DATASETS:
+    if name not in all_dataset_names():
         raise ValueError(f"There is no dataset {name!r}. {_choices(name)}")
     X, y, names, provenance = _read(name, data_home, download)
-    X = scale_to_range(X, names) if scale else np.ascontiguousarray(X)
+    X = scale_to_range(X, names) if scale and name in DATASETS else np.ascontiguousarray(X)
     return PUData(X, y, tuple(names), name, provenance)
 
 
 def _read(name: str, data_home: PathLike | None, download: bool) -> tuple[Any, Any, list[str], Provenance]:
-    dataset = DATASETS[name]
+    dataset = {**DATASETS, **TEISSEYRE_TABLES}[name]
     contents = read_files(dataset.folder, dataset.files, data_home=data_home, download=download)
     X, y, names = dataset.parse(*(content.data for content in contents))
     provenance = Provenance(
@@ -215,7 +222,7 @@ def _read(name: str, data_home: PathLike | None, download: bool) -> tuple[Any, A
 
 
 def _choices(name: Any) -> str:
-    names = dataset_names(bundled=True)
+    names = all_dataset_names()
     nearest = get_close_matches(str(name).lower().replace("-", "").replace(" ", ""), names, n=1)
     listed = f"The datasets are {', '.join(map(repr, names))}."
     return f"Did you mean {nearest[0]!r}? {listed}" if nearest else listed

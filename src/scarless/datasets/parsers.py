@@ -316,3 +316,18 @@ def strip_quotes(post: str) -> str:
         for line in post.split("\n")
         if not line.startswith(_QUOTE_AT_START) and not any(mark in line for mark in _QUOTE_ANYWHERE)
     )
+
+
+def parse_teisseyre(data: bytes) -> Parsed:
+    """Return a table of Teisseyre et al. (2025); with several classes, the most frequent one is positive.
+
+    The last column but `BinClass`, which is dropped, is the class. Numbers are used as they are.
+    """
+    header, *lines = data.decode("utf-8").splitlines()
+    names = header.split(",")
+    keep = [j for j, name in enumerate(names) if name != "BinClass"]
+    values = np.array([line.split(",") for line in lines if line], dtype=np.float64)[:, keep]
+    y = values[:, -1]
+    classes, counts = np.unique(y, return_counts=True)
+    positive = 1.0 if classes.size == 2 else classes[counts.argmax()]
+    return values[:, :-1], (y == positive).astype(np.int64), [names[j] for j in keep[:-1]]

@@ -1,4 +1,7 @@
-"""The eight datasets of Bekker, Robberechts and Davis (2019): addresses, sizes, hashes and parsers of their raw files.
+"""Datasets of publications: addresses, sizes, hashes and parsers of their raw files.
+
+`DATASETS` are the eight of Bekker, Robberechts and Davis (2019), and `TEISSEYRE_TABLES` fifteen of Teisseyre et al.
+(2025).
 
 If a dataset moves, correct its address here. Hashes are those of the unpacked content, so the compression does not
 matter.
@@ -18,6 +21,7 @@ from scarless.datasets.parsers import (
     parse_mushroom,
     parse_newsgroups,
     parse_splice,
+    parse_teisseyre,
 )
 
 _UCI = "https://archive.ics.uci.edu/static/public"
@@ -237,4 +241,40 @@ DATASETS = {
         ),
         parse=parse_splice,
     ),
+}
+
+# The tables of Teisseyre, Martens, Bekker and Davis (2025): bytes and SHA-256 of each file. The authors publish twenty;
+# these are the fifteen with up to 5,000 rows and 300 columns.
+_TEISSEYRE = (
+    "https://raw.githubusercontent.com/TimoM99/PUBiasCalibration/ae378c1f764995aa1efb1c377cbabdcca76c37ff/data/datasets"
+)
+_TEISSEYRE_FILES = {
+    "Abalone": (208_051, "c9382bd055cd1f0a6744889b16c6d75d90cae914f6e86e2abc82f80087ffd626"),
+    "Banknote-authentication": (47_781, "a44092ce44d8d6d6f746fbccd5c077e3f9918a4a923998b0c0729e5b76a49023"),
+    "Breast-w": (70_965, "d6aebcfff6d6ca6b8da2480f9ff5885ee3c7d4b07fb5669afa672372608563e2"),
+    "Diabetes": (108_847, "b82903410f5e8a6ff8f2e83636aa26ab23100fb2d7d4655ec724528da3a9a039"),
+    "Haberman": (16_300, "ceb1048eee84daaa7808a57421fab6caa57129f2ba8b0c642dbc2bc9ac2b24de"),
+    "Heart-statlog": (37_420, "c4084d37e9d85aa197ff8a1db4df33648d2cc9454444517b879b5c79c891bf5b"),
+    "Ionosphere": (101_420, "a4cf923357127fd8bdd88c9d06ff79b9283817d653ce44fa706c68c44ad5b355"),
+    "Kc1": (901_382, "9ff86541de623231a92b82f6399c16a05bef96881ed738decd0107949f792396"),
+    "Segment": (847_219, "0a13d8be22263b7a13751dbbcd34f9e43e3b3d7df5369889a929c6fa6a9c25f7"),
+    "Semeion": (823_175, "c5bc48e45c5ff687577ab46d0f76604930ecedb540df8c5e73c36cabc7b2a514"),
+    "Sonar": (87_312, "0c348b10db20d799b0f9c17c7c351acc3e585f995a8aa4f3784a17eea380b39e"),
+    "Vehicle": (303_231, "c7b18ae36ce034e726835245199710c80e37b15b4a9f9a61e4d1c1ce4212f42e"),
+    "Waveform-5000": (1_068_236, "6b2855002857f17236c7f99e36083d2d95330ccc4d1947d776cfe80cac90de0a"),
+    "Wdbc": (339_543, "ab366b225ca42eafa08947d266063e5b08548f83c41d673a9d9af6f23308cb0b"),
+    "Yeast": (61_579, "dc5c1bf9e27fabf04cbfe8e30088e5a572b71e9b49e9bd9354be9447cc4dcec7"),
+}
+TEISSEYRE_TABLES = {
+    f"teisseyre_{name.lower()}": Dataset(
+        folder="teisseyre2025",
+        title=f"{name}, as in Teisseyre et al. (2025)",
+        page="https://github.com/TimoM99/PUBiasCalibration",
+        licence="Apache 2.0",
+        citation="Teisseyre, P., Martens, T., Bekker, J. and Davis, J. (2025). Learning from biased "
+        "positive-unlabeled data via threshold calibration. AISTATS.",
+        files=(RawFile(f"{name}.csv", n_bytes, sha256, Archive(f"{name}.csv", (f"{_TEISSEYRE}/{name}.csv",))),),
+        parse=parse_teisseyre,
+    )
+    for name, (n_bytes, sha256) in _TEISSEYRE_FILES.items()
 }

@@ -1,7 +1,8 @@
 """The methods of an experiment: functions that fit a task and return predictions for its test rows.
 
-Only `supervised`, `known-e` and `known-c` use the truth. Any estimator is a method too: those of this package by class
-name, others by import path. Further methods must be functions of a module, so that worker processes can import them.
+Each method says what it knows besides the rows and labels: nothing, the names of the propensity attributes, the class
+prior, the propensities, or the classes. Any estimator is a method too: those of this package by class name, others by
+import path. Further methods must be functions of a module, so that worker processes can import them.
 """
 
 import warnings
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scarless import field as field_methods
 from scarless.experiments.own import IMPORT_PATH_FORM, import_object
 from scarless.experiments.protocol import Task
 from scarless.experiments.spec import Spec, did_you_mean
@@ -30,7 +32,9 @@ from scarless.models import (
 from scarless.models.sar_stacking import default_boosting
 from scarless.numerics.arrays import Matrix, Vector
 
+NOTHING, NAMES, PRIOR, PROPENSITY, CLASSES = "nothing", "names", "prior", "propensity", "classes"  # what methods know
 ATTRIBUTES_PARAMETER = "propensity_attributes"  # parameter of an estimator that receives the propensity attributes
+SCORING = ("predict_proba", "decision_function")  # a method needs one of them
 NESTED_KEYS = ("estimator", "parameters")  # keys of a parameter that describes an estimator
 Make = Callable[..., Any]
 
@@ -45,6 +49,8 @@ class Fit:
     label_frequency: float
     n_iter: int
     is_probability: bool = True  # False if `f` are scores that only rank rows
+    decision: Vector | None = None  # 1 for rows that the method calls positive
+    interval: tuple[float, float] | None = None  # confidence interval of the class prior
 
 
 class Made(NamedTuple):
@@ -95,6 +101,25 @@ class Bench:
         return self.of_cell.borrowed_seconds + self.of_split.borrowed_seconds
 
 
+Method = Callable[[Bench], Fit]
+
+
+def knowing(what: str) -> Callable[[Method], Method]:
+    """Return a decorator that states what a method knows besides rows and labels."""
+
+    def mark(method: Method) -> Method:
+        setattr(method, "knows", what)  # noqa: B010 (functions have no declared attributes)
+        return method
+
+    return mark
+
+
+def knows_of(method: Method) -> str:
+    """Return what a method knows besides rows and labels."""
+    return str(getattr(method, "knows", NOTHING))
+
+
+@knowing(CLASSES)
 def supervised(bench: Bench) -> Fit:
     """Logistic regression on the true classes."""
     task = bench.task
@@ -103,7 +128,7 @@ def supervised(bench: Bench) -> Fit:
         model = NaiveClassifier(C=bench.spec.C).fit(task.seen_train, task.split.y_train)
         return fit_of(bench, model, None, float("nan"))
 
-    return bench.of_split.get(f"supervised/{task.cell.setting}", fit)
+    return bench.of_split.get(f"supervised/{task.n_seen}", fit)
 
 
 def naive(bench: Bench) -> Fit:
@@ -112,6 +137,7 @@ def naive(bench: Bench) -> Fit:
     return _constant(bench, model, 1.0)
 
 
+@knowing(PROPENSITY)
 def known_e(bench: Bench) -> Fit:
     """Propensity-weighted risk with the true propensities."""
     task = bench.task
@@ -119,6 +145,7 @@ def known_e(bench: Bench) -> Fit:
     return fit_of(bench, model, task.e_test, model.label_frequency_)
 
 
+@knowing(PRIOR)
 def known_c(bench: Bench) -> Fit:
     """SCAR with the true label frequency of the training rows."""
     task = bench.task
@@ -137,12 +164,14 @@ def scar_tice(bench: Bench) -> Fit:
     return _scar(bench, found.label_frequency_)
 
 
+@knowing(NAMES)
 def sar_em(bench: Bench) -> Fit:
     """Classifier and propensity model, fitted together."""
     model = sar_em_of(bench)
     return fit_of(bench, model, model.predict_propensity(bench.task.split.X_test), model.label_frequency_, full=True)
 
 
+@knowing(NAMES)
 def sar_em_refit(bench: Bench) -> Fit:
     """SAR-EM, then the classifier refitted to the propensity-weighted risk."""
     task, pair = bench.task, sar_em_of(bench)
@@ -150,8 +179,6 @@ def sar_em_refit(bench: Bench) -> Fit:
     model = PropensityWeightedClassifier(C=bench.spec.C).fit(task.seen_train, task.s_train, propensity=e)
     return fit_of(bench, model, pair.predict_propensity(task.split.X_test), model.label_frequency_)
 
-
-Method = Callable[[Bench], Fit]
 
 METHODS: dict[str, Method] = {
     "supervised": supervised,
@@ -201,7 +228,20 @@ def fit_of(bench: Bench, model: Any, e: Vector | None, c: float, *, full: bool =
     """Return the predictions of a fitted classifier; if `full`, it gets all columns, and selects those that it uses."""
     X_test = bench.task.split.X_test if full else bench.task.seen_test
     f = model.predict_proba(X_test)[:, 1]
-    return Fit(f, e, float(model.class_prior_), float(c), int(model.n_iter_))
+    decision = (model.predict(X_test) == 1).astype(np.float64)
+    n_iter = int(getattr(model, "n_iter_", 0))
+    return Fit(f, e, float(model.class_prior_), float(c), n_iter, decision=decision, interval=_interval(model))
+
+
+def _interval(model: Any) -> tuple[float, float] | None:
+    """Return the confidence interval of the class prior, or None if the model has none."""
+    if not hasattr(model, "class_prior_interval"):
+        return None
+    try:
+        low, high = model.class_prior_interval()
+    except ValueError:  # This model has no standard errors.
+        return None
+    return (float(low), float(high)) if np.isfinite([low, high]).all() else None
 
 
 def _scar_by(kind: Make) -> Make:
@@ -235,6 +275,7 @@ OUR_ESTIMATORS: dict[str, Make] = {
     "StratifiedSCARClassifier": StratifiedSCARClassifier,
     "NaiveClassifier": NaiveClassifier,
     "boosted": boosted,
+    **{name: getattr(field_methods, name) for name in field_methods.__all__},
     **{kind.__name__: _scar_by(kind) for kind in (DEDPUL, TIcE, KernelMean, BestBinEstimator, ElkanNoto)},
 }
 
@@ -243,16 +284,26 @@ OUR_ESTIMATORS: dict[str, Make] = {
 class EstimatorMethod:
     """A method that fits an estimator to rows and labels, and predicts the test rows.
 
-    The estimator gets neither the true classes nor the propensities.
+    The estimator gets neither the true classes nor the propensities. If `told` is "prior", it gets the true share of
+    positives among the training rows. If it has a parameter for propensity attributes, it gets their names.
     """
 
     estimator: str  # name of an estimator of this package, or an import path
     parameters: dict[str, Any] = field(default_factory=dict, hash=False)
+    told: str = ""
+
+    @property
+    def knows(self) -> str:
+        """What the estimator knows besides rows and labels."""
+        wants = ATTRIBUTES_PARAMETER in self._accepted | parameters_of(getattr(self._maker, "fit", None))
+        named = wants and ATTRIBUTES_PARAMETER not in self.parameters
+        return PRIOR if self.told == PRIOR else NAMES if named else NOTHING
 
     def __call__(self, bench: Bench) -> Fit:
         """Fit the estimator to a task."""
         task = bench.task
         X_train, X_test, options = self._sees(task)
+        options |= self._prior(float(task.split.y_train.mean()), float(task.s_train.mean())) | self._penalty(bench.spec)
         model = self.make({**options, **self._seeded(task.seed)}, task.seed)
         s = task.s_train.astype(np.int64)
         in_fit = ATTRIBUTES_PARAMETER in parameters_of(model.fit) and ATTRIBUTES_PARAMETER not in self._accepted
@@ -261,12 +312,12 @@ class EstimatorMethod:
         return _found(model if fitted is None else fitted, X_train, X_test, s)
 
     def check(self) -> None:
-        """Raise if the estimator cannot be imported or made, or has no `predict_proba`; called before any run."""
+        """Raise if the estimator cannot be imported or made, or lacks a method; called before any run."""
         attributes = {ATTRIBUTES_PARAMETER: [0]} if ATTRIBUTES_PARAMETER in self._accepted else {}
-        self.make({**attributes, **self._seeded(0)})
+        self.make({**attributes, **self._prior(0.5, 0.25), **self._seeded(0)})
 
     def make(self, options: dict[str, Any], seed: int = 0) -> Any:
-        """Return the estimator with options and its parameters; raise if it has no `fit` or `predict_proba`.
+        """Return the estimator with options and its parameters; raise if it cannot fit and score rows.
 
         A parameter that is a table with an `estimator` entry becomes that estimator.
         """
@@ -274,13 +325,32 @@ class EstimatorMethod:
             model = self._maker(**{**options, **{name: _made(each, seed) for name, each in self.parameters.items()}})
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.estimator!r} cannot be created with {self.parameters}: {error}") from error
-        lacking = [name for name in ("fit", "predict_proba") if not callable(getattr(model, name, None))]
-        if lacking:
+        has = {name for name in ("fit", *SCORING) if callable(getattr(model, name, None))}
+        if "fit" not in has or not has & set(SCORING):
+            lacking = "fit" if "fit" not in has else " and no ".join(SCORING)
             raise ValueError(
-                f"{self.estimator!r} with the parameters {self.parameters} has no {lacking[0]}. A method needs "
-                "fit(X, s) and predict_proba(X)."
+                f"{self.estimator!r} with the parameters {self.parameters} has no {lacking}. A method needs "
+                "fit(X, s), and predict_proba(X) or decision_function(X)."
             )
         return model
+
+    def _prior(self, class_prior: float, share_labelled: float) -> dict[str, float]:
+        """Return the option that tells the class prior, if the estimator is told it."""
+        if self.told != PRIOR:
+            return {}
+        known = {"class_prior": class_prior, "label_frequency": min(share_labelled / class_prior, 1.0)}
+        for name in (name for name in known if name in self._accepted and name not in self.parameters):
+            return {name: known[name]}
+        raise ValueError(
+            f"{self.estimator!r} cannot be told the class prior: it has no free parameter class_prior or "
+            "label_frequency. Remove told."
+        )
+
+    def _penalty(self, spec: Spec) -> dict[str, float]:
+        """Return the penalties of the logistic models inside an estimator of this package."""
+        ours = self.estimator in OUR_ESTIMATORS
+        names = [name for name in ("C", "propensity_C") if ours and name in self._accepted]
+        return {name: spec.C for name in names if name not in self.parameters}
 
     @property
     def _maker(self) -> Make:
@@ -362,8 +432,10 @@ def _seeded(maker: Make, seed: int) -> dict[str, Any]:
     return {"random_state": seed} if "random_state" in parameters_of(maker) else {}
 
 
-def parameters_of(function: Make) -> set[str]:
+def parameters_of(function: Make | None) -> set[str]:
     """Return the names of a function's parameters; empty if it has no signature."""
+    if function is None:
+        return set()
     try:
         return set(signature(function).parameters)
     except (TypeError, ValueError):
@@ -377,24 +449,23 @@ def estimator_methods(spec: Spec, *, taken: Iterable[str] = ()) -> dict[str, Met
         if name in {*ours, *taken}:
             raise ValueError(f"[methods.{name}]: {name!r} is the name of a built-in method. Choose another name.")
     own = {
-        name: EstimatorMethod(table["estimator"], table.get("parameters", {}))
+        name: EstimatorMethod(table["estimator"], table.get("parameters", {}), table.get("told", ""))
         for name, table in spec.own_methods.items()
     }
     return {**ours, **own}
 
 
 def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
-    f = _scores(model, X_test)
-    probable = _in_unit(f)
+    f, probable = _scores(model, X_test)
     e = np.asarray(model.predict_propensity(X_test), dtype=np.float64) if hasattr(model, "predict_propensity") else None
     prior = getattr(model, "class_prior_", None)
     if prior is None:
-        trained = _scores(model, X_train)
-        prior = trained.mean() if probable and _in_unit(trained) else np.nan
-    if not probable:
+        trained, also = _scores(model, X_train) if probable else (f, False)
+        prior = trained.mean() if also else np.nan
+    if not probable and hasattr(model, "predict_proba"):
         warnings.warn(
-            f"predict_proba of {type(model).__name__} returned values outside 0 to 1, so only AUC and average "
-            "precision are computed.",
+            f"predict_proba of {type(model).__name__} returned values outside 0 to 1, so only the ranking and the "
+            "decision are scored.",
             UserWarning,
             stacklevel=2,
         )
@@ -403,22 +474,46 @@ def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
     e = e if np.isfinite(c) else None
     n_iter = np.asarray(getattr(model, "n_iter_", 0))
     n = int(n_iter.max()) if n_iter.size and n_iter.dtype.kind in "iu" else 0
-    return Fit(f, e, prior, c, n, is_probability=probable)
+    decision = _decision(model, X_test, f, probable=probable)
+    return Fit(f, e, prior, c, n, is_probability=probable, decision=decision, interval=_interval(model))
 
 
-def _scores(model: Any, X: Matrix) -> Vector:
-    """Return the probabilities of the positive class; raise if they are not valid."""
-    p = np.asarray(model.predict_proba(X), dtype=np.float64)
-    if p.shape != (X.shape[0], 2):
-        raise ValueError(
-            f"predict_proba must return an array of shape ({X.shape[0]}, 2), one column for each class; its shape is "
-            f"{p.shape}."
+def _decision(model: Any, X: Matrix, f: Vector, *, probable: bool) -> Vector | None:
+    """Return 1 for the rows that a method calls positive; without `predict`, those with a probability of 1/2 or more.
+
+    Scores that are no probabilities need `predict`; without it, there is no decision.
+    """
+    by_half = (f >= 0.5).astype(np.float64) if probable else None
+    if not hasattr(model, "predict"):
+        return by_half
+    try:
+        called = np.asarray(model.predict(X))
+    except Exception as error:  # An estimator of the user may inherit a `predict` that it cannot use.
+        instead = "rows with a probability of 1/2 or more are called positive" if probable else "no decision is scored"
+        warnings.warn(
+            f"predict of {type(model).__name__} failed with {type(error).__name__}, so {instead}.",
+            UserWarning,
+            stacklevel=2,
         )
+        return by_half
+    if called.shape != (X.shape[0],):
+        raise ValueError(f"predict must return one class for each of {X.shape[0]} rows; its shape is {called.shape}.")
+    return (called == 1).astype(np.float64)
+
+
+def _scores(model: Any, X: Matrix) -> tuple[Vector, bool]:
+    """Return the score of each row, and whether the scores are probabilities; raise if they are not valid."""
     classes = [int(value) for value in getattr(model, "classes_", (0, 1))]
-    positive = p[:, classes.index(1)]
-    if not np.isfinite(positive).all():
-        raise ValueError("predict_proba must return finite numbers; it returned NaN or infinity.")
-    return positive
+    name = SCORING[0] if hasattr(model, SCORING[0]) else SCORING[1]
+    found = np.asarray(getattr(model, name)(X), dtype=np.float64)
+    n = X.shape[0]
+    if found.shape != ((n, 2) if name == "predict_proba" else (n,)):
+        wanted = f"({n}, 2), one column for each class" if name == "predict_proba" else f"({n},)"
+        raise ValueError(f"{name} must return an array of shape {wanted}; its shape is {found.shape}.")
+    scores = found[:, classes.index(1)] if name == "predict_proba" else found if classes[-1] == 1 else -found
+    if not np.isfinite(scores).all():
+        raise ValueError(f"{name} must return finite numbers; it returned NaN or infinity.")
+    return scores, name == "predict_proba" and _in_unit(scores)
 
 
 def _in_unit(p: Vector) -> bool:

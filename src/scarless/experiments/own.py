@@ -21,7 +21,7 @@ import numpy as np
 from scarless.checks.attributes import nearest_name
 from scarless.checks.labels import yes_or_no
 from scarless.checks.options import check_propensity
-from scarless.datasets import dataset_names
+from scarless.datasets.loaders import all_dataset_names
 from scarless.experiments.spec import ADDED, BY_ATTRIBUTES, Spec, did_you_mean
 from scarless.labelling import SCAR, GeometricMeanSAR, LabellingMechanism, LogisticSAR, StepSAR, StratifiedSAR
 from scarless.numerics.arrays import Matrix, Vector
@@ -129,7 +129,7 @@ def load_own(spec: Spec, name: str) -> OwnData:
 
 def check_datasets(spec: Spec) -> None:
     """Raise if a dataset is unknown, or if a dataset of the user has the name of a built-in one."""
-    ours = dataset_names(bundled=True)
+    ours = all_dataset_names()
     for name in spec.datasets:
         if name in spec.own_datasets and name in ours:
             raise ValueError(f"[datasets.{name}]: {name!r} is the name of a built-in dataset. Choose another name.")
@@ -296,7 +296,7 @@ def check_mechanisms(spec: Spec) -> None:
     for name, entry in spec.own_mechanisms.items():
         if "callable" in entry:
             import_object(entry["callable"])
-        else:
+        elif "mechanism" in entry:
             _class_of(entry["mechanism"], f"[mechanisms.{name}]: ")
 
 
@@ -317,7 +317,7 @@ def _class_of(mechanism: str, where: str = "") -> type[LabellingMechanism]:
 
 
 def propensities_of(spec: Spec, dataset: str, table: Any, prepared: Any, columns: tuple[int, ...]) -> dict[str, Vector]:
-    """Return the propensities of all rows for each mechanism that needs no added attributes.
+    """Return the propensities of all rows for each mechanism that is applied to the whole table.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def propensities_of(spec: Spec, dataset: str, table: Any, prepared: Any, columns
         Propensity attributes: columns of `prepared`.
     """
     found = {}
-    for name in spec.other_mechanisms:
+    for name in spec.table_mechanisms:
         entry = spec.own_mechanisms.get(name, {"mechanism": "GeometricMeanSAR"})
         try:
             if "callable" in entry:

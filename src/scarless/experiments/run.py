@@ -28,10 +28,11 @@ from scarless.experiments.methods import (
     KeptFits,
     Method,
     estimator_methods,
+    knows_of,
     nested_estimators,
 )
 from scarless.experiments.own import OwnData, check_mechanisms, importable, load_own, propensities_of, source_of
-from scarless.experiments.protocol import Prepared, Split, Task, label, prepare, split_rows
+from scarless.experiments.protocol import Prepared, Split, Task, label, prepare, sampled_rows, split_rows
 from scarless.experiments.spec import Cell, Spec, did_you_mean
 from scarless.experiments.store import KEY, Record, Store, key_of
 from scarless.numerics.arrays import Vector
@@ -55,7 +56,10 @@ def scores_of(fit: Fit, task: Task) -> dict[str, float]:
     found = {
         "auc_f": float(roc_auc_score(y, fit.f)),
         "average_precision": float(average_precision_score(y, fit.f)),
+        **_at_true_prior(fit.f, y),
     }
+    if fit.decision is not None:
+        found |= _decision_scores(fit.decision, y)
     if fit.is_probability:
         found |= {
             "mse_f": float(np.mean((fit.f - y) ** 2)),
@@ -64,6 +68,10 @@ def scores_of(fit: Fit, task: Task) -> dict[str, float]:
         }
     if np.isfinite(fit.class_prior):
         found["class_prior_error"] = float(fit.class_prior - task.split.y_train.mean())
+    if fit.interval is not None:
+        low, high = fit.interval
+        found["class_prior_covered"] = float(low <= task.class_prior <= high)
+        found["class_prior_width"] = high - low
     if fit.e is None:
         return found
     error = (fit.e - task.e_test)[y == 1]
@@ -73,6 +81,40 @@ def scores_of(fit: Fit, task: Task) -> dict[str, float]:
         "mse_e": float(np.mean(error**2)),
         "mae_e": float(np.mean(np.abs(error))),
         "label_frequency_error": float(fit.label_frequency - true_c),
+    }
+
+
+def _decision_scores(positive: Vector, y: Vector) -> dict[str, float]:
+    """Return the scores of a method's own decision, and the share of rows that it calls positive."""
+    tp, called, n_positive, n = positive @ y, positive.sum(), y.sum(), y.size
+    return _scores_of_counts(float(tp), float(called), float(n_positive), n) | {"share_positive": float(called / n)}
+
+
+def _at_true_prior(f: Vector, y: Vector) -> dict[str, float]:
+    """Return the scores of a decision that calls as many rows positive as there are: the ranking without a cut-off.
+
+    If rows at the cut-off are tied, the scores are expected values over a random choice among them.
+
+    Examples
+    --------
+    >>> _at_true_prior(np.array([0.9, 0.5, 0.5, 0.1]), np.array([1.0, 1.0, 0.0, 0.0]))["f1_at_prior"]
+    0.75
+    """
+    k = int(y.sum())
+    cut = np.sort(f)[-k]
+    above, tied = f > cut, f == cut
+    tp = y[above].sum() + (k - above.sum()) * y[tied].mean()
+    return {f"{name}_at_prior": value for name, value in _scores_of_counts(float(tp), k, k, y.size).items()}
+
+
+def _scores_of_counts(tp: float, called: float, n_positive: float, n: int) -> dict[str, float]:
+    """Return accuracy, balanced accuracy and F1, given the counts of true positives, called and positive rows."""
+    fp = called - tp
+    true_negatives = n - n_positive - fp
+    return {
+        "accuracy": (tp + true_negatives) / n,
+        "balanced_accuracy": (tp / n_positive + true_negatives / (n - n_positive)) / 2.0,
+        "f1": 2.0 * tp / (called + n_positive),
     }
 
 
@@ -267,23 +309,24 @@ def _prepare_all(
         except (OSError, ValueError, ImportError) as error:
             progress.say(f"{name} is left out: {error}")
         else:
-            prepared = prepare(spec, name, data.X, data.y)
+            rows = sampled_rows(spec, name, len(data.y))
+            prepared = prepare(spec, name, data.X[rows], data.y[rows])
             for path, values in ((scratch / f"{name}.npy", prepared.X), (scratch / f"{name}.y.npy", prepared.y)):
                 with naming(path):
                     np.save(path, values)
             if spec.other_mechanisms:
-                _save_own(spec, scratch, name, data)
+                _save_own(spec, scratch, name, data, rows)
             sizes[name] = float(prepared.X.size + 10**6)
         progress.advance(1, name)
     return sizes
 
 
-def _save_own(spec: Spec, scratch: Path, name: str, data: Any) -> None:
+def _save_own(spec: Spec, scratch: Path, name: str, data: Any, rows: Any) -> None:
     """Write the propensity attributes and propensities of a dataset for mechanisms that need no added attributes."""
     is_own = isinstance(data, OwnData)
     columns = data.columns if is_own else ()
     tables = (data.table, data.prepared) if is_own else (data.X, data.X)
-    e = list(propensities_of(spec, name, *tables, columns).values())
+    e = [values[rows] for values in propensities_of(spec, name, *tables, columns).values()]
     for path, values in ((scratch / f"{name}.columns.npy", columns), (scratch / f"{name}.e.npy", e)):
         with naming(path):
             np.save(path, np.asarray(values, dtype=np.intp if values is columns else np.float64))
@@ -352,7 +395,7 @@ def _split(spec: Spec, dataset: str, split: int, data: str) -> tuple[Split, Kept
     X = np.load(f"{data}.npy", mmap_mode="r")
     prepared = Prepared(X, np.load(f"{data}.y.npy"), X.shape[1] - spec.n_added)
     if spec.other_mechanisms:
-        e = dict(zip(spec.other_mechanisms, np.load(f"{data}.e.npy"), strict=True))
+        e = dict(zip(spec.table_mechanisms, np.load(f"{data}.e.npy"), strict=True))
         columns = tuple(np.load(f"{data}.columns.npy").tolist())
         prepared = replace(prepared, columns=columns, propensities=e)
     return split_rows(spec, dataset, split, prepared), KeptFits()
@@ -370,6 +413,8 @@ def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record
                 **{name: _round(value) for name, value in scores_of(fit, bench.task).items()},
                 **({"class_prior": _round(fit.class_prior)} if np.isfinite(fit.class_prior) else {}),
                 **({} if fit.e is None else {"label_frequency": _round(fit.label_frequency)}),
+                "n_labels": int(bench.task.s_train.sum()),
+                "knows": knows_of(method),
                 "n_iter": fit.n_iter,
                 "converged": not any(issubclass(warning.category, ConvergenceWarning) for warning in caught),
             }

@@ -8,13 +8,16 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import Field, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
 from typing import Any, Self, get_args, get_origin
 
 import numpy as np
+
+from scarless.labelling import ClassProbabilityCurve
+from scarless.labelling.base import check_number, check_range
 
 SETTINGS = ("all", "original")
 ADDED = "added"  # labelling mechanism that uses attributes added to a dataset
@@ -44,10 +47,33 @@ QUICK = {"n_splits": 2, "n_labellings": 1}  # default of the [quick] table
 USE_KEY = "use"  # key that lists built-in entries to use besides the user's own
 OWN_KEYS = {  # keys of the user's own tables
     "datasets": ("file", "callable", "parameters", "class", "positive", "propensity_attributes"),
-    "methods": ("estimator", "parameters"),
-    "mechanisms": ("mechanism", "callable", "parameters"),
+    "methods": ("estimator", "parameters", "told"),
+    "mechanisms": ("mechanism", "callable", "by", "parameters", "label_frequency", "level", "spread"),
 }
-QUESTION_SCORES = ("mse_f", "auc_f", "mse_e", "mae_e", "log_loss", "average_precision", "calibration_error")
+#: What the propensity of a mechanism with the entry `by` depends on. The mechanism is drawn anew for each split.
+CLASS_PROBABILITY, OWN_ATTRIBUTES, OWN_STEP, ADDED_ATTRIBUTES = (
+    "class probability",
+    "own attributes",
+    "own step",
+    "added attributes",
+)
+DRAWN = (CLASS_PROBABILITY, OWN_ATTRIBUTES, OWN_STEP, ADDED_ATTRIBUTES)
+DRAWN_PARAMETERS: dict[
+    str, dict[str, Any]
+] = {  # parameters of these mechanisms, with their defaults; a curve has those of its class, too
+    CLASS_PROBABILITY: {"curve": ""},
+    OWN_ATTRIBUTES: {"n_attributes": 2, "n_named": 0, "coefficient": 1.0},
+    OWN_STEP: {"low": 0.2, "high": 0.8},
+    ADDED_ATTRIBUTES: {"n_attributes": 2},
+}
+CURVE_PARAMETERS = tuple(each.name for each in fields(ClassProbabilityCurve))
+TOLD = ("prior",)  # what a method can be told besides the labels
+LEVELS = ("scale", "intercept")
+SEEDS, SCALINGS = ("own", "teisseyre2025"), ("as is", "standardise")
+QUESTION_SCORES = (
+    "mse_f", "auc_f", "mse_e", "mae_e", "log_loss", "average_precision", "calibration_error", "accuracy",
+    "balanced_accuracy", "f1", "accuracy_at_prior", "balanced_accuracy_at_prior", "f1_at_prior",
+)  # fmt: skip
 _NAME = re.compile(r"[\w-]+")
 
 
@@ -81,7 +107,8 @@ class Spec:
     """The checked specification of an experiment, with everything that its results depend on.
 
     `own_datasets`, `own_methods` and `own_mechanisms` are the user's own tables, by name. Their files and modules are
-    looked up in `folder`.
+    looked up in `folder`. If `max_rows` is above 0, a larger dataset is replaced by a sample of its rows. Labels with
+    fewer than `min_labels` labelled rows are drawn again. `seeds` selects the splits and labels of other authors.
     """
 
     name: str
@@ -105,6 +132,11 @@ class Spec:
     own_methods: dict[str, Any] = field(default_factory=dict, hash=False)
     own_mechanisms: dict[str, Any] = field(default_factory=dict, hash=False)
     questions: dict[str, Any] = field(default_factory=dict, hash=False)
+    seeds: str = "own"
+    scaling: str = "as is"
+    max_rows: int = 0
+    min_labels: int = 0
+    anchors: dict[str, Any] = field(default_factory=dict, hash=False)
     folder: str = field(default="", compare=False)
 
     def cells(self) -> Iterator[Cell]:
@@ -122,9 +154,18 @@ class Spec:
         return tuple(name for name in self.mechanisms if name != ADDED)
 
     @property
+    def table_mechanisms(self) -> tuple[str, ...]:
+        """The mechanisms whose propensities are computed once for each dataset, from the whole table."""
+        return tuple(name for name in self.other_mechanisms if "by" not in self.own_mechanisms.get(name, {}))
+
+    @property
     def n_added(self) -> int:
         """The number of attributes that are added to each dataset."""
-        return self.added_attributes if ADDED in self.mechanisms else 0
+        return self.added_attributes if ADDED in self.mechanisms or self.uses(ADDED_ATTRIBUTES) else 0
+
+    def uses(self, by: str) -> bool:
+        """Whether a mechanism is drawn for each split by this kind of dependence."""
+        return any(self.own_mechanisms.get(name, {}).get("by") == by for name in self.mechanisms)
 
     def entries(self) -> dict[str, Any]:
         """Return the entries to store, without the folder and without unused optional entries."""
@@ -138,8 +179,8 @@ class Spec:
 
     @property
     def digest(self) -> str:
-        """A short hash of all entries that can change a record: all except the datasets and the questions."""
-        apart = {"datasets", "own_datasets", "questions"}
+        """A short hash of all entries that can change a record: all but datasets, questions and anchors."""
+        apart = {"datasets", "own_datasets", "questions", "anchors"}
         content = {name: value for name, value in self.entries().items() if name not in apart}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -155,7 +196,7 @@ class Spec:
 _OPTIONAL = {
     each.name: each.default_factory() if callable(each.default_factory) else each.default
     for each in fields(Spec)
-    if each.name in {"mechanisms", "own_datasets", "own_methods", "own_mechanisms", "questions", "folder"}
+    if each.default is not MISSING or each.default_factory is not MISSING
 }
 
 
@@ -197,12 +238,25 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
         "low and high must satisfy 0 < low < high <= 1": 0 < spec.low < spec.high <= 1,
         "C must be above 0": spec.C > 0,
         "km_max_rows must be at least 10": spec.km_max_rows >= 10,
+        f"seeds must be {' or '.join(map(repr, SEEDS))}": spec.seeds in SEEDS,
+        f"scaling must be {' or '.join(map(repr, SCALINGS))}": spec.scaling in SCALINGS,
+        "max_rows must be 0, for all rows, or at least 50": spec.max_rows == 0 or spec.max_rows >= 50,
+        "min_labels must be at least 0": spec.min_labels >= 0,
     }
-    n_runs = spec.n_splits * spec.n_labellings * len(ks) * len(spec.settings) * len(spec.methods) * len(spec.datasets)
+    n_conditions = len(spec.other_mechanisms) + (len(ks) * len(spec.settings) if ADDED in spec.mechanisms else 0)
+    n_runs = spec.n_splits * spec.n_labellings * n_conditions * len(spec.methods) * len(spec.datasets)
     rules[
         f"n_splits = {spec.n_splits:,} and n_labellings = {spec.n_labellings:,} give {n_runs:,} runs, but at most "
         f"{MAX_RUNS:,} are allowed: lower them"
     ] = n_runs <= MAX_RUNS
+    added = [
+        table.get("parameters", {}).get("n_attributes", 0)
+        for table in spec.own_mechanisms.values()
+        if table.get("by") == ADDED_ATTRIBUTES
+    ]
+    rules["n_attributes of a mechanism by added attributes must be at most added_attributes"] = (
+        max(added, default=0) <= spec.added_attributes
+    )
     broken = [rule for rule, holds in rules.items() if not holds]
     if broken:
         raise ValueError(f"{where}: {'; '.join(broken)}.")
@@ -285,6 +339,8 @@ def _own_tables(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]
                 name: OWN_CHECKS[group](table, f"{where}, [{group}.{name}]") for name, table in tables.items()
             }
             _check_names(group, tables, where)
+            if group == "mechanisms":
+                tables = own[group] = _by_label_frequency(own[group])
             used = _names(given.get(USE_KEY, beside if tables else alone), f"{where}, [{group}]: {USE_KEY}")
             values[group] = [*(name for name in used if name not in tables), *tables]
         else:
@@ -339,12 +395,13 @@ def _checked(table: Any, where: str, group: str) -> dict[str, Any]:
     return table
 
 
-def _one_of(table: dict[str, Any], keys: tuple[str, str], where: str) -> None:
-    """Raise unless a table has exactly one of two keys, with a text."""
+def _one_of(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
+    """Raise unless a table has exactly one of several keys, with a text."""
     given = [key for key in keys if key in table]
     if len(given) != 1:
-        found = "both" if given else "neither"
-        raise ValueError(f"{where} must have either {keys[0]} or {keys[1]}; it has {found}.")
+        found = ("both" if given else "neither") if len(keys) == 2 else " and ".join(given) or "none of them"
+        choice = f"either {keys[0]} or {keys[1]}" if len(keys) == 2 else f"one of {', '.join(keys)}"
+        raise ValueError(f"{where} must have {choice}; it has {found}.")
     _text(table, given[0], where)
 
 
@@ -377,12 +434,91 @@ def _dataset(table: Any, where: str) -> dict[str, Any]:
 def _method(table: Any, where: str) -> dict[str, Any]:
     found = _checked(table, where, "methods")
     _text(found, "estimator", where)
+    _choice(found, "told", TOLD, where)
     return found
 
 
 def _mechanism(table: Any, where: str) -> dict[str, Any]:
     found = _checked(table, where, "mechanisms")
-    _one_of(found, ("mechanism", "callable"), where)
+    _one_of(found, ("mechanism", "callable", "by"), where)
+    frequencies = found.get("label_frequency", 0.5)
+    numbers = frequencies if isinstance(frequencies, list) else [frequencies]
+    if not numbers or not all(isinstance(c, int | float) and not isinstance(c, bool) and 0 < c < 1 for c in numbers):
+        raise ValueError(
+            f"{where}: label_frequency must be a number strictly between 0 and 1, or a list of them; it is "
+            f"{frequencies!r}."
+        )
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"{where}: label_frequency must not have a number twice; it is {frequencies!r}.")
+    _choice(found, "level", LEVELS, where)
+    if "level" in found and (found.get("by") != CLASS_PROBABILITY or "label_frequency" not in found):
+        raise ValueError(f"{where}: level needs by = {CLASS_PROBABILITY!r} and a label_frequency.")
+    spread = found.get("spread", 0.0)
+    if not isinstance(spread, int | float) or isinstance(spread, bool) or not 0 <= spread < 1:
+        raise ValueError(f"{where}: spread must be a number from 0 to below 1; it is {spread!r}.")
+    if "by" in found:
+        _choice(found, "by", DRAWN, where)
+        _check_drawn(found["by"], found.get("parameters", {}), where)
+    return found
+
+
+def _choice(table: dict[str, Any], key: str, known: Sequence[str], where: str) -> None:
+    """Raise if a key is there and its value is not one of the known texts."""
+    if key in table and table[key] not in known:
+        hint = did_you_mean(str(table[key]), known)
+        raise ValueError(f"{where}: {key} must be one of {', '.join(known)}; it is {table[key]!r}. {hint}".rstrip())
+
+
+def _check_drawn(by: str, parameters: dict[str, Any], where: str) -> None:
+    """Raise if a parameter of a mechanism that is drawn for each split is unknown or has a wrong value."""
+    known = [*DRAWN_PARAMETERS[by], *(CURVE_PARAMETERS if by == CLASS_PROBABILITY else ())]
+    for key, value in parameters.items():
+        if key not in known:
+            hint = did_you_mean(key, known) or f"Its parameters are {', '.join(known)}."
+            raise ValueError(f"{where}: by = {by!r} has no parameter {key!r}. {hint}")
+        whole = key in ("n_attributes", "n_named")
+        if whole and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise ValueError(f"{where}: {key} must be a whole number of at least 1; it is {value!r}.")
+    try:
+        if by == CLASS_PROBABILITY:
+            curve_of(parameters)
+        elif by == OWN_STEP:
+            given = {**DRAWN_PARAMETERS[by], **parameters}
+            check_range(given["low"], given["high"], "swap them")
+        elif by == OWN_ATTRIBUTES:
+            check_number(parameters.get("coefficient", 1.0), "coefficient")
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def curve_of(parameters: dict[str, Any]) -> ClassProbabilityCurve:
+    """Return the curve of a mechanism by class probability: a named one, changed by the other parameters.
+
+    Examples
+    --------
+    >>> curve_of({"curve": "S2", "scale": 0.5})
+    ClassProbabilityCurve(link='identity', of='probability', slope=1.0, intercept=0.0, power=1.0, scale=0.5)
+    """
+    rest = {key: value for key, value in parameters.items() if key != "curve"}
+    named = ClassProbabilityCurve.named(parameters["curve"]) if "curve" in parameters else ClassProbabilityCurve()
+    return replace(named, **rest)
+
+
+def _by_label_frequency(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return the mechanisms with one label frequency each: a list of label frequencies becomes several mechanisms.
+
+    Examples
+    --------
+    >>> _by_label_frequency({"S4": {"by": "class probability", "label_frequency": [0.1, 0.5]}})
+    {'S4-c0.1': {'by': ..., 'label_frequency': 0.1}, 'S4-c0.5': {'by': ..., 'label_frequency': 0.5}}
+    """
+    found: dict[str, Any] = {}
+    for name, table in tables.items():
+        given = table.get("label_frequency")
+        if isinstance(given, list):
+            found |= {f"{name}-c{c:g}": {**table, "label_frequency": float(c)} for c in given}
+        else:
+            found[name] = table
     return found
 
 

@@ -16,13 +16,20 @@ array([0.4, 0.8, 0.2, 0.4])
 """
 
 from scarless.labelling.base import Assumption, LabellingMechanism
-from scarless.labelling.mechanisms import SCAR, GeometricMeanSAR, LogisticSAR, ProbabilisticGap
+from scarless.labelling.mechanisms import (
+    SCAR,
+    ClassProbabilityCurve,
+    GeometricMeanSAR,
+    LogisticSAR,
+    ProbabilisticGap,
+)
 from scarless.labelling.simulate import simulate_audit, simulate_labels, simulate_looks
 from scarless.labelling.strata import StepSAR, StratifiedSAR
 
 __all__ = [
     "SCAR",
     "Assumption",
+    "ClassProbabilityCurve",
     "GeometricMeanSAR",
     "LabellingMechanism",
     "LogisticSAR",

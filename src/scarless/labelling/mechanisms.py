@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from scarless.checks.attributes import check_selector
 from scarless.checks.options import check_flag, shown
@@ -297,6 +297,130 @@ class ProbabilisticGap(LabellingMechanism):
         """Compute the propensities by the formula of this mechanism."""
         share = gap_share(require_class_probability(class_probability, "ProbabilisticGap"), absolute=self.absolute)
         return power_curve(share, self.low, self.high, self.power, decreasing=self.direction == "decreasing")
+
+
+@dataclass(frozen=True)
+class ClassProbabilityCurve(LabellingMechanism):
+    r"""Mechanism with a propensity that is a curve over the class probability :math:`p(x) = \Pr(y=1|x)`.
+
+    .. math:: e(x) = scale \cdot g(intercept + slope \cdot t)^{power}
+
+    where :math:`t` is :math:`p` or its logit, and :math:`g` is the identity, the logistic function or the distribution
+    function of the Cauchy distribution. Values are limited to [1e-12, 1]. The mechanism is SNAR. It needs the true
+    class probability, ``propensity(X, class_probability=p)``, and uses no attributes.
+
+    The mechanisms of several published comparisons have this form; `named` returns them:
+
+    ======== ===================================== ==========================================
+    name     propensity                            source
+    ======== ===================================== ==========================================
+    S1       .1                                    Teisseyre et al. (2025)
+    S2       .1 p                                  Teisseyre et al. (2025)
+    S3       logistic(-.5 p - 1.5)                 Teisseyre et al. (2025)
+    S4       .5 logistic(-.5 logit p)              Teisseyre et al. (2025)
+    LBE-A    p to the power of 10                  Gong et al. (2022)
+    LBE-B    (1.5 - p) to the power of 10, scaled  Gong et al. (2022)
+    PUSB     p to the power of 20                  Chen et al. (2026), after Kato et al. (2019)
+    logistic logistic(logit p)                     Rejchel et al. (2024)
+    Cauchy   Cauchy(logit p)                       Rejchel et al. (2024)
+    steep    logistic(logit p) to the power of 10  Rejchel et al. (2024)
+    ======== ===================================== ==========================================
+
+    Parameters
+    ----------
+    link : {"identity", "logistic", "cauchy"}, default="identity"
+        Function `g`.
+    of : {"probability", "logit"}, default="probability"
+        What :math:`t` is. For the logit, probabilities are first limited to [1e-9, 1 - 1e-9].
+    slope : float, default=1.0
+        Slope of the curve; negative if clear positives are labelled least often.
+    intercept : float, default=0.0
+        Intercept.
+    power : float, default=1.0
+        Positive exponent.
+    scale : float, default=1.0
+        Positive factor.
+
+    References
+    ----------
+    Teisseyre, Martens, Bekker and Davis, "Learning from biased positive-unlabeled data via threshold calibration",
+    AISTATS 2025.
+
+    Gong, Wang, Liu, Han, You, Yang and Tao, "Instance-Dependent Positive and Unlabeled Learning With Labeling
+    Bias Estimation", IEEE Transactions on Pattern Analysis and Machine Intelligence, 2022.
+
+    Rejchel, Teisseyre and Mielniczuk, "Joint empirical risk minimization for instance-dependent positive-unlabeled
+    data", Knowledge-Based Systems, 2024.
+
+    Examples
+    --------
+    >>> X, p = [[1.0], [2.0], [3.0]], [0.1, 0.5, 1.0]
+    >>> ClassProbabilityCurve(power=2.0).propensity(X, class_probability=p)
+    array([0.01, 0.25, 1.  ])
+    >>> ClassProbabilityCurve.named("S4").propensity(X, class_probability=p).round(3)
+    array([0.375, 0.25 , 0.   ])
+    """
+
+    assumption: ClassVar[Assumption] = "SNAR"
+    link: Literal["identity", "logistic", "cauchy"] = "identity"
+    _: KW_ONLY
+    of: Literal["probability", "logit"] = "probability"
+    slope: float = 1.0
+    intercept: float = 0.0
+    power: float = 1.0
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, known in (("link", tuple(_LINKS)), ("of", ("probability", "logit"))):
+            given = getattr(self, name)
+            if not isinstance(given, str) or given not in known:
+                raise ValueError(f"{name} must be {' or '.join(map(repr, known))}; it is {shown(given)}.")
+        numbers = {name: check_number(getattr(self, name), name) for name in ("slope", "intercept", "power", "scale")}
+        for name in ("power", "scale"):
+            if numbers[name] <= 0.0:
+                raise ValueError(f"{name} must be positive; it is {numbers[name]:g}.")
+        _set(self, **numbers)
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the mechanism of a published comparison, by its name in the table above.
+
+        Parameters
+        ----------
+        name : str
+            "S1", "S2", "S3", "S4", "LBE-A", "LBE-B", "PUSB", "logistic", "Cauchy" or "steep".
+
+        Returns
+        -------
+        ClassProbabilityCurve
+        """
+        if not isinstance(name, str) or name not in NAMED_CURVES:
+            raise ValueError(f"There is no curve {shown(name)}. The curves are {', '.join(NAMED_CURVES)}.")
+        return cls(**NAMED_CURVES[name])
+
+    def compute_propensity(self, X: Any, class_probability: Vector | None) -> Vector:
+        """Compute the propensities by the formula of this mechanism."""
+        p = require_class_probability(class_probability, "ClassProbabilityCurve")
+        t = p if self.of == "probability" else logit(np.clip(p, _LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY))
+        curve = _LINKS[self.link](self.intercept + self.slope * t)
+        return np.clip(self.scale * np.maximum(curve, 0.0) ** self.power, _LEAST_PROPENSITY, 1.0)
+
+
+# Limits of probabilities before they become logits, and of propensities, which must be positive. By judgement.
+_LEAST_PROBABILITY, _LEAST_PROPENSITY = 1e-9, 1e-12
+_LINKS = {"identity": lambda z: z, "logistic": expit, "cauchy": lambda z: 0.5 + np.arctan(z) / np.pi}
+NAMED_CURVES: dict[str, dict[str, Any]] = {
+    "S1": {"slope": 0.0, "intercept": 1.0, "scale": 0.1},
+    "S2": {"scale": 0.1},
+    "S3": {"link": "logistic", "slope": -0.5, "intercept": -1.5},
+    "S4": {"link": "logistic", "of": "logit", "slope": -0.5, "scale": 0.5},
+    "LBE-A": {"power": 10.0},
+    "LBE-B": {"slope": -1.0, "intercept": 1.5, "power": 10.0, "scale": 1.5**-10},
+    "PUSB": {"power": 20.0},
+    "logistic": {"link": "logistic", "of": "logit"},
+    "Cauchy": {"link": "cauchy", "of": "logit"},
+    "steep": {"link": "logistic", "of": "logit", "power": 10.0},
+}
 
 
 def _set(mechanism: LabellingMechanism, **checked: Any) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from scarless.experiments import Spec, read_spec
-from scarless.experiments.methods import Bench, Fit, Method, fit_of, km2_of
+from scarless.experiments.methods import NAMES, PROPENSITY, Bench, Fit, Method, fit_of, km2_of, knowing
 from scarless.models import NaiveClassifier, PublishedEMClassifier
 from scarless.numerics.arrays import Vector
 from scarless.report.names import MethodName
@@ -59,6 +59,7 @@ def specification(*, quick: bool = False) -> Spec:
     return read_spec(PATH, quick=quick)
 
 
+@knowing(PROPENSITY)
 def published_known_e(bench: Bench) -> Fit:
     """Known propensities as in the published code: rows of negative weight are dropped."""
     return _dropping(bench, bench.task.e_train, bench.task.e_test)
@@ -74,6 +75,7 @@ def published_scar_tice(bench: Bench) -> Fit:
     return _dropping(bench, *_everywhere(bench, float(bench.task.s_train.mean())))
 
 
+@knowing(NAMES)
 def published_sar_em(bench: Bench) -> Fit:
     """SAR-EM as published: EM with its stopping rule, then a refit without rows of negative weight."""
     task, C, split = bench.task, bench.spec.C, bench.task.split
