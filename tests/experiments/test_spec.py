@@ -254,8 +254,8 @@ def test_only_refuses_unknown_datasets(read):
 
 def test_cells_that_share_a_split_are_neighbours_and_datasets_keep_their_order():
     spec = specification()
-    splits = [key for key, _ in groupby(spec.cells(), lambda cell: (cell.dataset, cell.split))]
-    assert splits == list(product(spec.datasets, range(5)))
+    splits = [key for key, _ in groupby(spec.cells(), lambda cell: (cell.split, cell.dataset))]
+    assert splits == list(product(range(5), spec.datasets))
 
 
 def test_a_cell_is_written_with_all_its_parts():
@@ -423,4 +423,26 @@ def test_invalid_specifications_are_refused(read_text, text, message):
 def test_a_file_that_is_no_text(tmp_path):
     (tmp_path / "spec.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match=r"spec\.toml is not UTF-8 text"):
+        read_spec(tmp_path / "spec.toml")
+
+
+def test_numbers_of_other_authors_are_read_from_a_file(tmp_path):
+    (tmp_path / "numbers.toml").write_text('[source]\na = "A (2025)"\n')
+    (tmp_path / "spec.toml").write_text('anchors = "numbers.toml"')
+    assert read_spec(tmp_path / "spec.toml").anchors == {"source": {"a": "A (2025)"}}
+    assert read_spec(tmp_path / "spec.toml").entries()["anchors"] == {"source": {"a": "A (2025)"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("anchors = 3", r"anchors must be the name of a TOML file; it is 3"),
+        ('anchors = "nowhere.toml"', r"anchors names 'nowhere\.toml', but there is no file"),
+        ('anchors = "broken.toml"', r"broken\.toml is not valid TOML"),
+    ],
+)
+def test_a_wrong_file_of_numbers_is_refused(tmp_path, text, message):
+    (tmp_path / "broken.toml").write_text("= 3")
+    (tmp_path / "spec.toml").write_text(text)
+    with pytest.raises(ValueError, match=message):
         read_spec(tmp_path / "spec.toml")

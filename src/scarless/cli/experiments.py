@@ -7,6 +7,7 @@ from pathlib import Path
 from scarless.cli.screen import DONE, INCOMPLETE_INSTALLATION, Bars, fail, shell, stopped
 from scarless.outside.extras import REPRODUCE
 
+REPRODUCIBLE = ("bekker2019", "teisseyre2025", "field")
 PACKAGES = ("jinja2", "pandas", "pooch", "rich", "scikit_posthocs")
 
 
@@ -15,10 +16,13 @@ def compare(options: argparse.Namespace) -> int:
     # These modules import scikit-learn and SciPy, which `--help` does not need.
     from scarless.experiments import read_spec, run_experiment  # noqa: PLC0415
     from scarless.experiments.own import check_datasets  # noqa: PLC0415
-    from scarless.papers import METHODS, bekker2019  # noqa: PLC0415
+    from scarless.papers import EXPERIMENTS, METHODS  # noqa: PLC0415
+    from scarless.report.anchors import check_anchors  # noqa: PLC0415
 
-    spec = read_spec(options.spec or bekker2019.PATH, quick=options.quick)
+    spec = read_spec(options.spec or EXPERIMENTS[options.experiment].PATH, quick=options.quick)
     check_datasets(spec)
+    if spec.anchors:
+        check_anchors(spec.anchors, f"The file of published numbers of {spec.name}")
     chosen = tuple(name for text in options.datasets or () for name in text.split(",") if name)
     spec = spec.only(chosen) if chosen else spec
     folder = options.out or Path("results", "-".join([spec.name, *(["quick"] if options.quick else []), *chosen]))
@@ -76,12 +80,18 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     run = commands.add_parser(
         "reproduce",
-        help="run the experiment of Bekker, Robberechts and Davis (2019) and write a page with the results",
-        description="Run the experiment of Bekker, Robberechts and Davis (2019) and write report.html. If the command "
-        "is stopped, repeat it to continue.",
+        help="run an experiment of a publication, or our comparison of the field, and write a page with the results",
+        description="Run an experiment and write report.html: bekker2019 is the experiment of Bekker, Robberechts and "
+        "Davis (2019); teisseyre2025 has the tables, splits and labels of Teisseyre et al. (2025), with their published "
+        "numbers beside ours; field compares the methods of the field with ours. If the command is stopped, repeat it "
+        "to continue.",
     )
-    _add_running(run, quick="use small datasets and few runs, which takes minutes and downloads nothing")
-    run.set_defaults(spec=None)  # None selects the specification of the paper.
+    run.add_argument(
+        "experiment", nargs="?", choices=REPRODUCIBLE, default=REPRODUCIBLE[0], metavar="EXPERIMENT",
+        help=f"{', '.join(REPRODUCIBLE[:-1])} or {REPRODUCIBLE[-1]} (default: {REPRODUCIBLE[0]})",
+    )  # fmt: skip
+    _add_running(run, quick="use small datasets and few runs, which takes minutes")
+    run.set_defaults(spec=None)  # None selects the specification of the named experiment.
     again = commands.add_parser(
         "report",
         help="write the page of an experiment from its stored results, without new runs",

@@ -140,8 +140,8 @@ class Spec:
     folder: str = field(default="", compare=False)
 
     def cells(self) -> Iterator[Cell]:
-        """Return all cells; cells of the same split follow each other."""
-        for dataset, split in product(self.datasets, range(self.n_splits)):
+        """Return all cells: first the first split of every dataset, so that a part of the runs is balanced."""
+        for split, dataset in product(range(self.n_splits), self.datasets):
             if ADDED in self.mechanisms:
                 rest = product(self.n_propensity_attributes, range(self.n_labellings), self.settings)
                 yield from (Cell(dataset, setting, k, split, labelling) for k, labelling, setting in rest)
@@ -265,6 +265,8 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
 
 def _typed(entry: Field[Any], value: Any, where: str) -> Any:
     """Return the value of an entry with the type of its field; lists become tuples, which are hashable."""
+    if entry.name == "anchors" and isinstance(value, dict):
+        return value  # The report checks the numbers of other authors.
     if get_origin(entry.type) is dict:
         if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
             raise ValueError(f"{where}: {entry.name} must be a table of tables; it is {value!r}.")
@@ -287,22 +289,27 @@ def _is_a_set(names: tuple[Any, ...]) -> bool:
 def read_spec(path: str | Path, *, quick: bool = False) -> Spec:
     """Read and check a specification; `quick` applies its ``[quick]`` table."""
     path = Path(path)
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path} is not valid TOML: {error}.") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: {error}.") from error
+    table = _read_toml(path)
     quickly = _entries(table.pop("quick", QUICK), f"{path}, [quick]")
     values = {"name": path.stem, **DEFAULTS, **_entries(table, str(path))}
     values.setdefault("title", values["name"])
     own = _own_tables(values, str(path))
     asked = [*_listed(values["methods"]), *_listed(quickly.get("methods", []))]
+    values["anchors"] = _anchors(values.get("anchors", {}), path)
     values["questions"] = _questions(values.get("questions", {}), asked, str(path))
     values |= quickly if quick else {}
     values.setdefault("mechanisms", _usual_mechanisms(values["datasets"], own["datasets"], str(path)))
     values |= {f"own_{group}": _used(values[group], tables) for group, tables in own.items()}
     return check_spec({**values, "folder": str(path.parent)}, str(path))
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path} is not valid TOML: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: {error}.") from error
 
 
 def _entries(table: Any, where: str) -> dict[str, Any]:
@@ -539,6 +546,18 @@ def _usual_mechanisms(datasets: Any, own: dict[str, Any], where: str) -> list[st
             f'not clear. Name propensity_attributes for each dataset, or set mechanisms = ["{ADDED}"].'
         )
     return [BY_ATTRIBUTES] if naming else [ADDED]
+
+
+def _anchors(given: Any, path: Path) -> dict[str, Any]:
+    """Return the content of the file with numbers of other authors that a specification names."""
+    if given == {}:
+        return {}
+    if not isinstance(given, str):
+        raise ValueError(f"{path}: anchors must be the name of a TOML file; it is {given!r}.")
+    file = path.parent / given
+    if not file.is_file():
+        raise ValueError(f"{path}: anchors names {given!r}, but there is no file {file}.")
+    return _read_toml(file)
 
 
 def _questions(table: Any, methods: Sequence[Any], where: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Specification, methods and questions of the comparison of the field's methods with ours."""
