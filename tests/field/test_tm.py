@@ -75,6 +75,25 @@ def test_fit_is_the_published_algorithm():
     assert (model.selected_ == selected).all()
 
 
+class CountedRegression(LogisticRegression):
+    """A logistic regression that counts its fits."""
+
+    n_fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).n_fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+def test_propensity_is_fitted_again_only_if_the_selected_rows_change(monkeypatch):
+    X, _, s, _ = two_classes(200, 0, distance=1.5)
+    monkeypatch.setattr(CountedRegression, "n_fits", 0)
+    model = fit_quietly(TMClassifier(None, CountedRegression()), X, s)
+    assert 1 < CountedRegression.n_fits < model.n_iter_
+    last = tight(X[model.selected_], s[model.selected_])
+    np.testing.assert_allclose(model.predict_propensity(X), last.predict_proba(X)[:, 1], atol=1e-3)
+
+
 def test_no_iteration_is_the_simple_method():
     X, _, s, _ = two_classes(200, 1, distance=1.5)
     sx = tight(X, s).predict_proba(X)[:, 1]

@@ -1,6 +1,8 @@
 """Learners: negative weights, propensity-corrected counts, real-valued targets and LightGBM."""
 
+import pickle
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+import scarless.pair.logistic
 from scarless import NaiveClassifier, PropensityWeightedClassifier, PublishedEMClassifier, SAREMClassifier
 from scarless.models.propensity_weighted import negative_weight_problem
 from scarless.pair.learners import LogisticLearner, TreeLearner
@@ -373,3 +376,29 @@ def test_clipped_probabilities_are_probabilities(pu):
     assert p.min() >= 0
     assert p.max() <= 1
     assert (pu.s / pu.e).max() > 1
+
+
+def test_a_logistic_learner_measures_each_table_once_and_does_not_keep_it(monkeypatch):
+    """A fit to another table measures again: a badly scaled column after a well-scaled one loses no digits."""
+    measured = []
+    original = scarless.pair.logistic.how_to_read
+    monkeypatch.setattr(scarless.pair.logistic, "how_to_read", lambda engine: measured.append(1) or original(engine))
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(200, 2)), np.ones(200)
+    far = X * 1e-3 + 1e8
+    t = (X[:, 0] > 0).astype(float)
+    learner, other = LogisticLearner(C=1.0), LogisticLearner(C=1.0)
+    for _ in range(3):
+        learner.fit(X, t, w)
+        learner.probability(X)
+    assert len(measured) == 1
+    learner.fit(far, t, w)
+    assert len(measured) == 2
+    other.fit(far, t, w)
+    np.testing.assert_allclose(learner.probability(far), other.probability(far), atol=1e-6)
+    table = weakref.ref(far)
+    del far
+    assert table() is None
+    assert "_measured" not in learner.__getstate__()
+    copied = pickle.loads(pickle.dumps(learner))
+    np.testing.assert_array_equal(copied.probability(X), learner.probability(X))

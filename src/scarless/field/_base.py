@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import (
@@ -21,7 +22,7 @@ from scarless.checks.estimators import (
     warn_if_scored_by_labels,
 )
 from scarless.checks.labels import LabelCoding
-from scarless.checks.options import check_counts, check_vector, check_weight
+from scarless.checks.options import check_counts, check_positive, check_random_stream, check_vector, check_weight
 from scarless.checks.rows import check_labelled_table, forget_fit, refuse_lost_class, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, check_table, refuse_own_engine
 from scarless.label_frequency.held_out_scores import seeded_clone
@@ -37,17 +38,23 @@ _MIN_PROBABILITY, _MAX_PROBABILITY = 1e-300, 1.0 - 2.0**-53
 class FieldClassifier(ClassifierMixin, BaseEstimator):
     """Base class of the methods of the field: a ranking of rows, and a cut-off of its own.
 
-    A subclass has the parameters `estimator` and `pos_label`. Its `fit` calls `_read`, and stores ``cut_`` last. Its
+    A subclass has the parameters of this class and its own. Its `fit` calls `_begin`, and stores ``cut_`` last. Its
     `_score_rows` returns the score of each row of a checked table.
     """
 
-    estimator: Any
-    pos_label: Any
     cut_: float
     _coding: LabelCoding
     _inner: Any
     # What the method is told besides the rows: "nothing", "names" of propensity attributes, "prior" or "propensity".
     knows = "nothing"
+
+    def __init__(
+        self, estimator: Any = None, *, C: float = 1.0, random_state: Any = None, pos_label: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.C = C
+        self.random_state = random_state
+        self.pos_label = pos_label
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -57,7 +64,8 @@ class FieldClassifier(ClassifierMixin, BaseEstimator):
         readable = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
         inner_tags = get_tags(inner).input_tags if readable else None
         tags.input_tags.sparse = inner_tags is None or inner_tags.sparse
-        tags.input_tags.allow_nan = inner_tags is not None and inner_tags.allow_nan
+        logistic_propensity = getattr(self, "propensity_estimator", inner) is None
+        tags.input_tags.allow_nan = inner_tags is not None and inner_tags.allow_nan and not logistic_propensity
         return tags
 
     @property
@@ -124,6 +132,16 @@ class FieldClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("y: a score needs at least one labelled and one unlabelled row of positive weight.")
         return float(roc_auc_score(s, scores, sample_weight=w))
 
+    def _begin(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Training, np.random.Generator]:
+        """Check the parameters that all methods share, and the rows of a fit; return these and random numbers."""
+        check_positive(self.C, "C")
+        rng = check_random_stream(self.random_state)
+        return self._read(X, y, sample_weight), rng
+
+    def _fit_inner(self, table: Any, t: Vector, w: Vector | None, rng: np.random.Generator) -> "InnerFit":
+        """Fit the classifier inside to targets 0 and 1."""
+        return fit_inner(self.estimator, table, t, w, rng, C=self.C, name=type(self).__name__)
+
     def _read(self, X: Any, y: Any, sample_weight: Any = None) -> Training:
         """Check the table, labels and weights of a fit; store the coding of the labels."""
         warn_if_fitted_to_labels(self)
@@ -157,7 +175,8 @@ class FieldClassifier(ClassifierMixin, BaseEstimator):
 class FieldProbabilityClassifier(FieldClassifier):
     """Base class of the methods that claim class probabilities; their score is the probability.
 
-    A subclass defines `_class_probability`, the probability of a positive for each row of a checked table.
+    A subclass defines `_class_probability`, the probability of a positive for each row of a checked table. If it
+    defines `_propensity`, it has `predict_propensity`.
     """
 
     def predict_proba(self, X: Any) -> Vector:
@@ -174,6 +193,22 @@ class FieldProbabilityClassifier(FieldClassifier):
         """
         f = self._class_probability(self._check_new(X))
         return self._coding.columns(f)
+
+    @available_if(lambda self: hasattr(self, "_propensity"))
+    def predict_propensity(self, X: Any) -> Vector:
+        r"""Return the propensity :math:`e(x)` of each row: the probability of a label if the row is positive.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
+            Attributes of the rows, one row each.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
+        e: Vector = self._propensity(self._check_new(X))
+        return e
 
     def _class_probability(self, table: Any) -> Vector:
         raise NotImplementedError

@@ -1,5 +1,7 @@
 """What LBE and TM share: a class model and a propensity model that are fitted in turn, and their stored results."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +15,9 @@ from scarless.numerics.likelihood import log_likelihood_of_probabilities
 from scarless.outside.notices import warn_user
 from scarless.pair.learners import Learner, LogisticLearner, as_learner, check_weighted_classifier
 from scarless.pair.logistic import Training
+from scarless.pair.solving import one_thread_if_narrow
+
+Probabilities = tuple[Vector, Vector]  # class probability and propensity of each training row
 
 
 class Alternation(NamedTuple):
@@ -30,7 +35,7 @@ class Alternation(NamedTuple):
         return len(self.log_likelihood) - 1
 
 
-def largest_change(before: tuple[Vector, Vector], after: tuple[Vector, Vector], w: Vector) -> float:
+def largest_change(before: Probabilities, after: Probabilities, w: Vector) -> float:
     """Return the largest absolute change of a class probability or propensity among rows of positive weight.
 
     Examples
@@ -53,26 +58,42 @@ def check_alternation(model: Any, *, least: int) -> None:
     """Check the parameters that both methods share; `least` is the smallest number of iterations."""
     check_whole(model.n_iter, "n_iter", at_least=least)
     check_at_least_zero(model.change_tol, "change_tol")
-    check_positive(model.C, "C")
     check_positive(model.propensity_C, "propensity_C")
     for name in ("estimator", "propensity_estimator"):
         if getattr(model, name) is not None:
             check_weighted_classifier(getattr(model, name), name)
 
 
-def seeded_learner(
-    estimator: Any, rng: np.random.Generator, *, name: str, C: float, plain_labels: bool = False
-) -> Learner:
-    """Return the learner for an estimator whose missing seeds are drawn from `rng`; None means the logistic model."""
+def seeded_learner(model: Any, prefix: str, rng: np.random.Generator, *, plain_labels: bool = False) -> Learner:
+    """Return the learner for the class model (prefix "") or the propensity model (prefix "propensity_") of a method.
+
+    Missing seeds of an estimator are drawn from `rng`. None means the logistic model.
+    """
+    name, C = f"{prefix}estimator", getattr(model, f"{prefix}C")
+    estimator = getattr(model, name)
     seeded = None if estimator is None else seeded_clone(estimator, rng)
     return as_learner(seeded, name=name, C=C, plain_labels=plain_labels)
 
 
-def without_gaps(tags: Any, model: Any) -> Any:
-    """Return the tags of a model; its tables must not have NaN if its propensity model is logistic."""
-    if model.propensity_estimator is None:
-        tags.input_tags.allow_nan = False
-    return tags
+def alternate(
+    training: Training,
+    learners: tuple[Learner, Learner],
+    start: Probabilities,
+    step: Callable[[Vector, Vector], Probabilities],
+    *,
+    n_iter: int,
+    tol: float,
+) -> Alternation:
+    """Repeat a step, which fits both models once, until it changes no probability by more than `tol`."""
+    X, s, w = training
+    now, history, change = start, [total_log_likelihood(*start, s, w)], np.inf
+    logistic = all(isinstance(learner, LogisticLearner) for learner in learners)
+    with one_thread_if_narrow(X.shape[1] + 1) if logistic else nullcontext():  # once for all fits
+        while len(history) <= n_iter and change > tol:
+            before, now = now, step(*now)
+            history.append(total_log_likelihood(*now, s, w))
+            change = largest_change(before, now, w)
+    return Alternation(*now, change <= tol, history, change)
 
 
 def warn_if_stopped(model: Any, found: Alternation, *, meaning: str) -> None:

@@ -4,9 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from scarless.checks.options import check_positive, check_random_stream, check_whole
+from scarless.checks.options import check_whole
 from scarless.checks.tables import take_rows
-from scarless.field._base import FieldClassifier, fit_inner
+from scarless.field._base import FieldClassifier
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.outside.notices import warn_user
 
@@ -102,12 +102,9 @@ class PUBaggingClassifier(FieldClassifier):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, C=C, random_state=random_state, pos_label=pos_label)
         self.n_estimators = n_estimators
         self.n_negatives = n_negatives
-        self.C = C
-        self.random_state = random_state
-        self.pos_label = pos_label
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit one classifier for each random sample of unlabelled rows, and compute out-of-bag scores.
@@ -126,15 +123,14 @@ class PUBaggingClassifier(FieldClassifier):
         n_estimators = check_whole(self.n_estimators, "n_estimators", at_least=1)
         if self.n_negatives is not None:
             check_whole(self.n_negatives, "n_negatives", at_least=1)
-        check_positive(self.C, "C")
-        table, s, _ = self._read(X, y)
-        rng = check_random_stream(self.random_state)
+        (table, s, _), rng = self._begin(X, y)
         labelled, unlabelled = np.flatnonzero(s == 1), np.flatnonzero(s == 0)
         size = self._sample_size(labelled.size, unlabelled.size)
         self._models, sums, counts = [], np.zeros(s.size), np.zeros(s.size, dtype=np.int64)
         # All samples are drawn before the first fit, so that they do not depend on the random numbers of an estimator.
         for drawn in [rng.choice(unlabelled, size, replace=False) for _ in range(n_estimators)]:
-            model = self._fit_sample(table, s, np.sort(np.concatenate([labelled, drawn])), rng)
+            rows = np.sort(np.concatenate([labelled, drawn]))
+            model = self._fit_inner(take_rows(table, rows), s[rows], None, rng)
             others = np.setdiff1d(unlabelled, drawn)
             if others.size:
                 sums[others] += model.probability(take_rows(table, others))
@@ -157,10 +153,6 @@ class PUBaggingClassifier(FieldClassifier):
                 "out-of-bag scores."
             )
         return int(self.n_negatives)
-
-    def _fit_sample(self, table: Any, s: Vector, rows: Columns, rng: np.random.Generator) -> Any:
-        name = type(self).__name__
-        return fit_inner(self.estimator, take_rows(table, rows), s[rows], None, rng, C=self.C, name=name)
 
     def _store_out_of_bag(self, sums: Vector, counts: Columns, unlabelled: Columns) -> None:
         never = np.count_nonzero(counts[unlabelled] == 0)

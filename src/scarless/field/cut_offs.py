@@ -5,22 +5,15 @@ propensity is a function of the class probability that does not decrease, both r
 cut-off. All methods here have the same ROC curve by construction.
 """
 
+from bisect import bisect_right
 from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, expit
 
-from scarless.checks.options import (
-    check_choice,
-    check_positive,
-    check_random_stream,
-    check_share,
-    check_whole,
-    real_number,
-    shown,
-)
-from scarless.field._base import FieldClassifier, FieldProbabilityClassifier, fit_inner, log_odds, store_inner
+from scarless.checks.options import check_choice, check_share, check_whole, real_number, shown
+from scarless.field._base import FieldClassifier, FieldProbabilityClassifier, log_odds, store_inner
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.outside.notices import warn_user
 
@@ -133,13 +126,10 @@ class ThresholdedNaiveClassifier(FieldClassifier):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, C=C, random_state=random_state, pos_label=pos_label)
         self.cut = cut
         self.class_prior = class_prior
         self.n_cuts = n_cuts
-        self.C = C
-        self.random_state = random_state
-        self.pos_label = pos_label
 
     @property
     def knows(self) -> str:  # type: ignore[override]
@@ -165,9 +155,8 @@ class ThresholdedNaiveClassifier(FieldClassifier):
         """
         cut = check_choice(self.cut, "cut", CUTS)
         check_whole(self.n_cuts, "n_cuts", at_least=2)
-        check_positive(self.C, "C")
         prior = self._check_class_prior()
-        table, s, w = self._read(X, y, sample_weight)
+        (table, s, w), rng = self._begin(X, y, sample_weight)
         if prior is not None and prior < w @ s / w.sum():
             raise ValueError(
                 f"class_prior={prior:g} is below the share of labelled rows, {w @ s / w.sum():.3g}, but all labelled "
@@ -175,8 +164,7 @@ class ThresholdedNaiveClassifier(FieldClassifier):
             )
         if cut == "mutual-information":
             refuse_fractions(w)
-        rng = check_random_stream(self.random_state)
-        inner = fit_inner(self.estimator, table, s, w, rng, C=self.C, name=type(self).__name__)
+        inner = self._fit_inner(table, s, w, rng)
         z = inner.logits(table)
         t = self._choose(cut, z, s, w, prior)
         store_inner(self, inner)
@@ -206,20 +194,18 @@ class ThresholdedNaiveClassifier(FieldClassifier):
             return cut_at_share(z, w, prior)
         if cut == "max-quarter":
             return float(log_odds(np.asarray(expit(z[w > 0].max()) / 4.0)))
-        unlabelled = s == 0
-        median = cut_at_share(z[unlabelled], w[unlabelled], 0.5)
-        if cut == "median":
-            return median
-        found = mutual_information_cut(np.repeat(z[unlabelled], w[unlabelled].astype(np.int64)), self.n_cuts)
-        if found is None:
+        z, w = z[s == 0], w[s == 0]
+        if cut == "mutual-information":
+            found = mutual_information_cut(np.repeat(z, w.astype(np.int64)), self.n_cuts)
+            if found is not None:
+                return found
             warn_user(
                 f"{type(self).__name__}: no cut-off has enough unlabelled rows with different scores on both sides for "
                 "an estimate of the mutual information. The median of the unlabelled rows is used. Use more rows, or "
                 "a classifier whose scores differ more.",
                 UserWarning,
             )
-            return median
-        return found
+        return cut_at_share(z, w, 0.5)
 
     def _score_rows(self, table: Any) -> Vector:
         return self._inner.logits(table)
@@ -312,11 +298,8 @@ class PGlinClassifier(FieldProbabilityClassifier):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, C=C, random_state=random_state, pos_label=pos_label)
         self.quantile = quantile
-        self.C = C
-        self.random_state = random_state
-        self.pos_label = pos_label
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the classifier of labelled against unlabelled rows, and store the largest probability of a label.
@@ -339,10 +322,8 @@ class PGlinClassifier(FieldProbabilityClassifier):
                 f"quantile must lie in (0, 1]; got {shown(self.quantile)}. 1 is the largest probability, 0.99 is less "
                 "sensitive to a single row."
             )
-        check_positive(self.C, "C")
-        table, s, w = self._read(X, y, sample_weight)
-        rng = check_random_stream(self.random_state)
-        inner = fit_inner(self.estimator, table, s, w, rng, C=self.C, name=type(self).__name__)
+        (table, s, w), rng = self._begin(X, y, sample_weight)
+        inner = self._fit_inner(table, s, w, rng)
         sigma = inner.probability(table)
         largest = weighted_quantile(sigma, w, float(self.quantile))
         if not largest > 0:
@@ -356,27 +337,11 @@ class PGlinClassifier(FieldProbabilityClassifier):
         self.cut_ = 0.5
         return self
 
-    def predict_propensity(self, X: Any) -> Vector:
-        r"""Return the propensity :math:`e(x) = \sqrt{\sigma(x)\,m}` of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-            Attributes of the rows, one row each.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        sigma = self._check_and_predict_label(X)
-        return np.sqrt(sigma * self.max_label_probability_)
-
-    def _check_and_predict_label(self, X: Any) -> Vector:
-        table = self._check_new(X)
-        return self._inner.probability(table)
-
     def _class_probability(self, table: Any) -> Vector:
         return np.minimum(1.0, np.sqrt(self._inner.probability(table) / self.max_label_probability_))
+
+    def _propensity(self, table: Any) -> Vector:
+        return np.sqrt(self._inner.probability(table) * self.max_label_probability_)
 
 
 # --- cut-offs as functions of scores
@@ -466,7 +431,9 @@ def _neighbours(z: Vector, i: int, first: int, end: int, k: int) -> int:
     """Count the rows that are at most as far from row `i` as its `k`-th neighbour among rows `first` to `end`."""
     near = z[max(first, i - k) : min(end, i + k + 1)]
     radius = np.sort(np.abs(near - z[i]))[k]  # The row itself is the nearest, at distance 0.
-    return int(np.count_nonzero(np.abs(z - z[i]) <= radius)) - 1
+    after = bisect_right(range(i, z.size), radius, key=lambda j: z[j] - z[i])
+    before = bisect_right(range(i + 1), radius, key=lambda j: z[i] - z[i - j])
+    return after + before - 2  # Both counts include the row itself.
 
 
 def first_useful_cut(n: int, k: int) -> int:

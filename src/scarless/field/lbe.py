@@ -4,17 +4,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from scarless.checks.options import check_choice, check_random_stream
+from scarless.checks.options import check_choice
 from scarless.field._base import FieldProbabilityClassifier
 from scarless.field._two_models import (
     Alternation,
+    alternate,
     check_alternation,
-    largest_change,
     seeded_learner,
     store_alternation,
-    total_log_likelihood,
     warn_if_stopped,
-    without_gaps,
 )
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.likelihood import posterior
@@ -132,15 +130,12 @@ class LBEClassifier(FieldProbabilityClassifier):
         pos_label: Any = None,
         random_state: Any = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, C=C, random_state=random_state, pos_label=pos_label)
         self.propensity_estimator = propensity_estimator
         self.n_iter = n_iter
         self.start = start
         self.change_tol = change_tol
-        self.C = C
         self.propensity_C = propensity_C
-        self.pos_label = pos_label
-        self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit both models in turn.
@@ -160,36 +155,19 @@ class LBEClassifier(FieldProbabilityClassifier):
         """
         check_alternation(self, least=1)
         start = check_choice(self.start, "start", ("balanced", "sar-em"))
-        rng = check_random_stream(self.random_state)
-        training = self._read(X, y, sample_weight)
-        f = seeded_learner(self.estimator, rng, name="estimator", C=self.C)
-        e = seeded_learner(self.propensity_estimator, rng, name="propensity_estimator", C=self.propensity_C)
+        training, rng = self._begin(X, y, sample_weight)
+        f, e = seeded_learner(self, "", rng), seeded_learner(self, "propensity_", rng)
         found = estimate_labelling_bias(training, f, e, start=start, n_iter=self.n_iter, tol=self.change_tol)
-        self._learned = (f, e)
+        self._learned = f, e
         store_alternation(self, found, self._learned, training)
         warn_if_stopped(self, found, meaning=_MEANING)
         return self
 
-    def predict_propensity(self, X: Any) -> Vector:
-        r"""Return the propensity :math:`e(x)` of each row: the probability of a label if the row is positive.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-            Attributes of the rows, one row each.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        table = self._check_new(X)
-        return self._learned[1].probability(table)
-
     def _class_probability(self, table: Any) -> Vector:
         return self._learned[0].probability(table)
 
-    def __sklearn_tags__(self) -> Any:
-        return without_gaps(super().__sklearn_tags__(), self)
+    def _propensity(self, table: Any) -> Vector:
+        return self._learned[1].probability(table)
 
 
 def estimate_labelling_bias(
@@ -200,11 +178,9 @@ def estimate_labelling_bias(
     f.fit(X, s, balanced_weights(s, w))
     p_f = f.probability(X)
     e.fit(X, s, balanced_weights(s, w) if start == "balanced" else w * np.where(s == 1, 1.0, p_f))
-    p_e = e.probability(X)
-    history, change = [total_log_likelihood(p_f, p_e, s, w)], np.inf
-    while len(history) <= n_iter and change > tol:
+
+    def step(p_f: Vector, p_e: Vector) -> tuple[Vector, Vector]:
         em_step(X, X, posterior(p_f, p_e, s), s, w, f, e)
-        before, (p_f, p_e) = (p_f, p_e), (f.probability(X), e.probability(X))
-        history.append(total_log_likelihood(p_f, p_e, s, w))
-        change = largest_change(before, (p_f, p_e), w)
-    return Alternation(p_f, p_e, change <= tol, history, change)
+        return f.probability(X), e.probability(X)
+
+    return alternate(training, (f, e), (p_f, e.probability(X)), step, n_iter=n_iter, tol=tol)

@@ -1,29 +1,28 @@
 """TM, the method of two models, and JERM: the propensity model is fitted to rows that look positive."""
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from scarless.checks.options import check_choice, check_random_stream
-from scarless.checks.tables import check_numeric, take_rows
+from scarless.checks.options import check_choice
+from scarless.checks.tables import check_numeric
 from scarless.field._base import FieldProbabilityClassifier
 from scarless.field._two_models import (
     Alternation,
+    Probabilities,
+    alternate,
     check_alternation,
-    largest_change,
     seeded_learner,
     store_alternation,
-    total_log_likelihood,
     warn_if_stopped,
-    without_gaps,
 )
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.likelihood import posterior
 from scarless.outside.notices import warn_user
 from scarless.pair.learners import ConstantLearner, Learner, LogisticLearner
-from scarless.pair.logistic import Training, all_columns, engine_of, fit_known_propensity
+from scarless.pair.logistic import Training
 
 #: If fewer unlabelled rows than this look more positive than the spies, the rows with the largest f are selected
 #: instead. Evidence: the authors' program of JERM uses 10.
@@ -161,16 +160,13 @@ class TMClassifier(FieldProbabilityClassifier):
         pos_label: Any = None,
         random_state: Any = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, C=C, random_state=random_state, pos_label=pos_label)
         self.propensity_estimator = propensity_estimator
         self.positives = positives
         self.method = method
         self.n_iter = n_iter
         self.change_tol = change_tol
-        self.C = C
         self.propensity_C = propensity_C
-        self.pos_label = pos_label
-        self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit both models in turn.
@@ -194,17 +190,14 @@ class TMClassifier(FieldProbabilityClassifier):
                 "method='likelihood' (JERM) has a logistic class model: leave estimator out, or use method='weights'. "
                 "propensity_estimator can be any classifier."
             )
-        rng = check_random_stream(self.random_state)
-        training = self._read(X, y)
+        training, rng = self._begin(X, y)
         X, s, w = training
-        naive = seeded_learner(self.estimator, rng, name="estimator", C=self.C, plain_labels=True)
-        f = seeded_learner(self.estimator, rng, name="estimator", C=self.C)
-        e = seeded_learner(
-            self.propensity_estimator, rng, name="propensity_estimator", C=self.propensity_C, plain_labels=True
-        )
+        naive = seeded_learner(self, "", rng, plain_labels=True)
+        f = seeded_learner(self, "", rng)
+        e = seeded_learner(self, "propensity_", rng, plain_labels=True)
         naive.fit(X, s, w)
         spies = nearest_unlabelled(X, s) if positives == "spies" else None
-        result = fit_two_models(
+        found, turn = fit_two_models(
             training,
             naive.probability(X),
             f,
@@ -214,35 +207,22 @@ class TMClassifier(FieldProbabilityClassifier):
             n_iter=self.n_iter,
             tol=self.change_tol,
         )
-        found, propensity = result.found, HalfwayLearner(naive) if result.propensity is None else result.propensity
-        self._learned = (f, propensity)
+        self._learned = f, turn.propensity or HalfwayLearner(naive)
         store_alternation(self, found, self._learned, training)
-        if result.selected is not None:
-            self.selected_ = result.selected
-            warn_if_stopped(self, found, meaning=_ALTERNATES if result.alternates else _MEANING)
+        if turn.selected is not None:
+            self.selected_ = turn.selected
+            warn_if_stopped(self, found, meaning=_ALTERNATES if turn.alternates else _MEANING)
             _warn_if_none_looks_positive(self, s)
         return self
-
-    def predict_propensity(self, X: Any) -> Vector:
-        r"""Return the propensity :math:`e(x)` of each row: the probability of a label if the row is positive.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-            Attributes of the rows, one row each.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        table = self._check_new(X)
-        return self._learned[1].probability(table)
 
     def _class_probability(self, table: Any) -> Vector:
         return self._learned[0].probability(table)
 
+    def _propensity(self, table: Any) -> Vector:
+        return self._learned[1].probability(table)
+
     def __sklearn_tags__(self) -> Any:
-        tags = without_gaps(super().__sklearn_tags__(), self)
+        tags = super().__sklearn_tags__()
         if self.positives == "spies":
             tags.input_tags.allow_nan = False  # distances to neighbours need every value
         return tags
@@ -306,13 +286,61 @@ def nearest_unlabelled(X: Any, s: Vector) -> NDArray[np.intp]:
 # --- both models in turn
 
 
-class TwoModels(NamedTuple):
-    """Result of TM or JERM."""
+class Turn:
+    """One iteration of TM or JERM: a fit of the class model, a selection of rows, and a fit of the propensity model."""
 
-    found: Alternation
-    propensity: Learner | None  # None after no iteration
-    selected: NDArray[np.bool_] | None
-    alternates: bool  # whether the last selection is an earlier one, but not that of the iteration before
+    def __init__(
+        self, training: Training, naive: Vector, f: Learner, e: Learner, spies: NDArray[np.intp] | None
+    ) -> None:
+        self.training, self.f, self.e, self.spies = training, f, e, spies
+        self.product = naive  # f e, the probability of a label
+        self.propensity: Learner | None = None  # None after no iteration
+        self.propensities = np.arange(0.0)  # of all rows, by this model
+        self.selected: NDArray[np.bool_] | None = None
+        self.earlier = list[bytes]()  # the selections of all iterations
+
+    def by_weights(self, p_f: Vector, p_e: Vector) -> Probabilities:
+        """Fit `f` to targets (TM)."""
+        p_f = self.fit_class(p_f, p_e)
+        p_e = np.maximum(self.fit_propensity(p_f, p_e), self.product)
+        self.product = p_e * p_f
+        return p_f, p_e
+
+    def by_likelihood(self, p_f: Vector, p_e: Vector) -> Probabilities:
+        """Fit `f` by the likelihood of the labels (JERM)."""
+        p_f = self.fit_class_by_likelihood(p_e)
+        return p_f, self.fit_propensity(p_f, p_e)
+
+    def fit_class(self, p_f: Vector, p_e: Vector) -> Vector:
+        """Fit the class model to its targets, and return its probabilities."""
+        X, s, w = self.training
+        self.f.fit(X, posterior(p_f, p_e, s), w)
+        return self.f.probability(X)
+
+    def fit_class_by_likelihood(self, p_e: Vector) -> Vector:
+        """Fit the class model at given propensities, and return its probabilities."""
+        X, s, w = self.training
+        assert isinstance(self.f, LogisticLearner)
+        self.f.fit_with_propensity(X, s, np.maximum(p_e, _MIN_PROPENSITY), w)
+        return self.f.probability(X)
+
+    def fit_propensity(self, p_f: Vector, p_e: Vector) -> Vector:
+        """Fit the propensity model to the rows that look positive, and return the propensities of all rows."""
+        X, s, w = self.training
+        self.selected = above_quantile(p_f, s) if self.spies is None else above_spies(p_f, p_e, s, self.spies)
+        self.earlier.append(np.packbits(self.selected).tobytes())
+        if self.earlier[-2:-1] != self.earlier[-1:]:  # The same rows as before would give the same model.
+            # The propensity is constant if all selected rows are labelled. Rows of weight 0 have no influence.
+            self.propensity = self.e if (s[self.selected] == 0).any() else ConstantLearner()
+            self.propensity.fit(X, s, w * self.selected)
+            self.propensities = self.propensity.probability(X)
+        return self.propensities
+
+    @property
+    def alternates(self) -> bool:
+        """Whether the last selection is an earlier one, but not that of the iteration before."""
+        earlier = self.earlier
+        return len(earlier) > 2 and earlier[-1] != earlier[-2] and earlier[-1] in earlier[:-2]
 
 
 def fit_two_models(
@@ -325,55 +353,21 @@ def fit_two_models(
     by_likelihood: bool,
     n_iter: int,
     tol: float,
-) -> TwoModels:
+) -> tuple[Alternation, Turn]:
     r"""Fit a class model and a propensity model in turn, from the probabilities `naive` of a label.
 
     The targets of TM are the posteriors of EM: with :math:`\sigma = f e`, the formula of the paper is
     :math:`f(1-e)/(1-fe)`.
     """
-    X, s, w = training
-    product, p_e = naive, (1.0 + naive) / 2.0
-    p_f = product / p_e
-    history, change = [total_log_likelihood(p_f, p_e, s, w)], np.inf
-    propensity, selected, earlier = None, None, list[bytes]()
-    while len(history) <= n_iter and change > tol:
-        before = p_f, p_e
-        p_f = _fit_class(training, f, p_f, p_e, by_likelihood=by_likelihood)
-        selected = above_quantile(p_f, s) if spies is None else above_spies(p_f, p_e, s, spies)
-        earlier.append(np.packbits(selected).tobytes())
-        propensity = _fit_propensity(training, e, selected)
-        p_e = propensity.probability(X)
-        if not by_likelihood:
-            p_e = np.maximum(p_e, product)
-            product = p_e * p_f
-        history.append(total_log_likelihood(p_f, p_e, s, w))
-        change = largest_change(before, (p_f, p_e), w)
-    if not by_likelihood or selected is None:
-        p_f = _fit_class(training, f, p_f, p_e, by_likelihood=by_likelihood)
-    alternates = len(earlier) > 2 and earlier[-1] != earlier[-2] and earlier[-1] in earlier[:-2]
-    return TwoModels(Alternation(p_f, p_e, change <= tol, history, change), propensity, selected, alternates)
-
-
-def _fit_class(training: Training, f: Learner, p_f: Vector, p_e: Vector, *, by_likelihood: bool) -> Vector:
-    """Fit the class model at given propensities, and return its probabilities."""
-    X, s, w = training
+    turn = Turn(training, naive, f, e, spies)
+    halfway = (1.0 + naive) / 2.0
+    step = turn.by_likelihood if by_likelihood else turn.by_weights
+    found = alternate(training, (f, e), (naive / halfway, halfway), step, n_iter=n_iter, tol=tol)
     if not by_likelihood:
-        f.fit(X, posterior(p_f, p_e, s), w)
-        return f.probability(X)
-    assert isinstance(f, LogisticLearner)
-    engine = engine_of(check_numeric(X), s=s, w=w, e=np.maximum(p_e, _MIN_PROPENSITY))
-    f.solution = fit_known_propensity(engine, all_columns(engine), C=f.C, tol=f.tol, max_iter=f.max_iter, start=f.beta)
-    f.beta = f.solution.parameters
-    return f.probability(X)
-
-
-def _fit_propensity(training: Training, e: Learner, selected: NDArray[np.bool_]) -> Learner:
-    """Fit the propensity model to the selected rows; it is constant if all of these are labelled."""
-    X, s, w = training
-    rows = np.flatnonzero(selected)
-    fitted = e if (s[rows] == 0).any() else ConstantLearner()
-    fitted.fit(take_rows(X, rows), s[rows], w[rows])
-    return fitted
+        found = found._replace(f=turn.fit_class(found.f, found.e))
+    elif turn.selected is None:
+        found = found._replace(f=turn.fit_class_by_likelihood(found.e))
+    return found, turn
 
 
 def _warn_if_none_looks_positive(model: TMClassifier, s: Vector) -> None:

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scarless.checks.options import check_choice, check_positive, check_random_stream, check_share, real_number, shown
+from scarless.checks.options import check_choice, check_share, real_number, shown
 from scarless.checks.tables import take_rows
-from scarless.field._base import FieldClassifier, fit_inner, store_inner
+from scarless.field._base import FieldClassifier, store_inner
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.outside.notices import warn_user
 
@@ -119,14 +119,11 @@ class TwoStepClassifier(FieldClassifier):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, C=C, random_state=random_state, pos_label=pos_label)
         self.reliable = reliable
         self.spy_share = spy_share
         self.noise = noise
         self.negative_share = negative_share
-        self.C = C
-        self.random_state = random_state
-        self.pos_label = pos_label
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Find reliable negatives, and fit the classifier of labelled rows against them.
@@ -150,14 +147,11 @@ class TwoStepClassifier(FieldClassifier):
                 f"noise must be a number of at least 0 and below 1, the share of spies below the threshold; got "
                 f"{shown(self.noise)}."
             )
-        check_positive(self.C, "C")
-        table, s, _ = self._read(X, y)
-        rng = check_random_stream(self.random_state)
+        (table, s, _), rng = self._begin(X, y)
         spies = choose_spies(np.flatnonzero(s == 1), self.spy_share, rng) if reliable == "spies" else np.arange(0)
         found = self._find_negatives(table, s, spies, rng)
         rows = np.sort(np.concatenate([np.flatnonzero(s == 1), found.rows]))
-        inner = self._fit_rows(take_rows(table, rows), s[rows], rng)
-        store_inner(self, inner)
+        store_inner(self, self._fit_inner(take_rows(table, rows), s[rows], None, rng))
         self.spies_ = spies
         self.reliable_negatives_, self.reliable_cut_ = found
         self.cut_ = 0.0
@@ -167,7 +161,7 @@ class TwoStepClassifier(FieldClassifier):
         """Return the reliable negatives, by the scores of a fit in which spies count as unlabelled."""
         hidden = s.copy()
         hidden[spies] = 0.0
-        scores = self._fit_rows(table, hidden, rng).logits(table)
+        scores = self._fit_inner(table, hidden, None, rng).logits(table)
         unlabelled = np.flatnonzero(s == 0)
         if spies.size:
             cut = spy_threshold(scores[spies], float(self.noise))
@@ -182,9 +176,6 @@ class TwoStepClassifier(FieldClassifier):
                 UserWarning,
             )
         return lowest_share(scores, unlabelled, float(self.negative_share))
-
-    def _fit_rows(self, table: Any, s: Vector, rng: np.random.Generator) -> Any:
-        return fit_inner(self.estimator, table, s, None, rng, C=self.C, name=type(self).__name__)
 
     def _score_rows(self, table: Any) -> Vector:
         return self._inner.logits(table)

@@ -14,6 +14,7 @@ function `em` runs the expectation maximisation of the paper with two learners.
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
+from weakref import ReferenceType, ref
 
 import numpy as np
 from scipy import sparse
@@ -31,11 +32,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 from scarless.checks.estimators import final_step, fit_weighted, takes_weights
 from scarless.checks.tables import check_numeric, take_rows
+from scarless.engines import Engine
+from scarless.engines.blocks import Reading
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known
 from scarless.numerics.newton import Solution
 from scarless.numerics.uncertainty import least_squares_slope
-from scarless.pair.logistic import all_columns, engine_of, fit_targets, predict
+from scarless.pair.logistic import all_columns, engine_of, fit_known_propensity, fit_targets, predict
 
 
 class Learner(Protocol):
@@ -85,7 +88,12 @@ class ConstantLearner:
 
 
 class LogisticLearner:
-    """A logistic model of real-valued targets. Each fit starts at the result of the previous fit."""
+    """A logistic model of real-valued targets. Each fit starts at the result of the previous fit.
+
+    The precision and the units of the columns are measured in the first fit to a table, not in each one.
+    """
+
+    _measured: tuple[ReferenceType[Any], Reading] | None = None  # the table of the last fit, and how to read it
 
     def __init__(self, *, C: float, tol: float = 1e-12, max_iter: int = 100) -> None:
         self.C, self.tol, self.max_iter = C, tol, max_iter
@@ -94,24 +102,44 @@ class LogisticLearner:
         self.solution: Solution | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the solver's history, which is only needed during fitting."""
-        return {**self.__dict__, "solution": None}
+        """Return the state without the solver's history and the last table, which are only needed during fitting."""
+        state = {**self.__dict__, "solution": None}
+        state.pop("_measured", None)
+        return state
 
     def fit(self, X: Any, t: Vector, w: Vector) -> None:
         """Fit targets by Newton's method."""
-        X = check_numeric(X)
         if self.beta is None:
-            refuse_gaps(X.data if sparse.issparse(X) else X)
-        options: dict[str, Any] = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter}
-        engine = engine_of(X, t=t, w=w)
-        self.solution = fit_targets(engine, all_columns(engine), start=self.beta, **options)
+            numeric = check_numeric(X)
+            refuse_gaps(numeric.data if sparse.issparse(numeric) else numeric)
+        engine = self.open(X, t=t, w=w)
+        self.solution = fit_targets(
+            engine, all_columns(engine), C=self.C, tol=self.tol, max_iter=self.max_iter, start=self.beta
+        )
         self.beta = self.solution.parameters
+
+    def fit_with_propensity(self, X: Any, s: Vector, e: Vector, w: Vector) -> None:
+        """Fit a class model to labels by the likelihood with known propensities `e`."""
+        engine = self.open(X, s=s, w=w, e=e)
+        self.solution = fit_known_propensity(
+            engine, all_columns(engine), C=self.C, tol=self.tol, max_iter=self.max_iter, start=self.beta
+        )
+        self.beta = self.solution.parameters
+
+    def open(self, X: Any, **rows: Vector) -> Engine:
+        """Return an engine over a table for a fit, and remember how to read the table."""
+        engine = engine_of(check_numeric(X), self._reading(X), **rows)
+        self._measured = (ref(X), Reading(np.dtype(engine.dtype), engine.units))
+        return engine
+
+    def _reading(self, X: Any) -> Reading | None:
+        measured = self._measured
+        return measured[1] if measured is not None and measured[0]() is X else None
 
     def probability(self, X: Any) -> Vector:
         """Return the fitted probabilities."""
-        X = check_numeric(X)
         assert self.beta is not None
-        engine = engine_of(X)
+        engine = engine_of(check_numeric(X), self._reading(X))
         p = predict(engine, all_columns(engine), self.beta)
         refuse_gaps(p)
         return p

@@ -14,7 +14,7 @@ from scipy.special import logit
 from scarless.checks.labels import LabelCoding
 from scarless.checks.rows import LabelledRows, row_totals
 from scarless.engines import Engine, Rows, attach, open_rows
-from scarless.engines.blocks import how_to_read
+from scarless.engines.blocks import Reading, how_to_read
 from scarless.numerics.arrays import Vector, namespace_of
 from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.linear import Design, logits
@@ -147,10 +147,13 @@ def all_columns(engine: Engine) -> Design:
     return Design(slice(None), engine.n_columns)
 
 
-def engine_of(X: Any, **rows: Vector) -> Engine:
-    """Return an engine for a checked table in memory, with the given row values attached."""
+def engine_of(X: Any, reading: Reading | None = None, /, **rows: Vector) -> Engine:
+    """Return an engine for a checked table in memory, with the given row values attached.
+
+    `reading` is the precision and the units of its columns, if they have been measured before.
+    """
     engine = open_rows(X)
-    return attach(engine.read_as(how_to_read(engine)), **rows)
+    return attach(engine.read_as(how_to_read(engine) if reading is None else reading), **rows)
 
 
 def labelled_rows(training: Training, coding: LabelCoding) -> LabelledRows:
