@@ -101,6 +101,8 @@ SLOW = (
     "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
     "tests/field/test_lbe.py::test_variants_pass_scikit_learns_checks",
     "tests/field/test_tm.py::test_variants_pass_scikit_learns_checks",
+    "tests/field/test_weighted_risk.py::test_variants_pass_scikit_learns_checks",
+    "tests/field/test_non_negative.py::test_variants_pass_scikit_learns_checks",
     "tests/field/test_contract.py::test_other_estimators_pass_scikit_learns_checks",
     "tests/pair/test_form.py::test_a_wrong_attribute_is_reported_nearly_always",
     "tests/pair/test_groups.py::test_a_fit_warns_about_survey_weights_and_groups_rows_ignores_their_scale[SARStackingClassifier",

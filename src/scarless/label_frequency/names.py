@@ -69,8 +69,13 @@ def as_label_frequency_estimator(value: Any, name: str) -> Any:
     return estimator
 
 
-def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector | None = None) -> float:
-    """Fit an estimator in place and return its label frequency, or the nearest possible value."""
+def fit_label_frequency(
+    estimator: Any, X: Any, s: Vector, sample_weight: Vector | None = None, *, name: str = "label_frequency"
+) -> float:
+    """Fit an estimator in place and return its label frequency, or the nearest possible value.
+
+    `name` is the name of the parameter of the model, for error messages.
+    """
     last = final_step(estimator)
     kind = type(last).__name__
     if sample_weight is not None and not takes_weights(estimator):
@@ -88,15 +93,15 @@ def fit_label_frequency(estimator: Any, X: Any, s: Vector, sample_weight: Vector
         if isinstance(estimator, Pipeline) or _is_numeric(X):
             raise
         raise ValueError(
-            f"label_frequency: {kind} could not be fitted. {str(error).rstrip('.')}. {kind} is fitted to the original "
+            f"{name}: {kind} could not be fitted. {str(error).rstrip('.')}. {kind} is fitted to the original "
             "table, without the preprocessing steps of other estimators. To encode text or impute missing values for "
-            f"{kind}, pass a pipeline: label_frequency=make_pipeline(encoder, {kind}())."
+            f"{kind}, pass a pipeline: {name}=make_pipeline(encoder, {kind}())."
         ) from error
     try:
         c = float(last.label_frequency_)
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
-            f"label_frequency: after fit, the attribute label_frequency_ of {kind} must be a number: {error}. Use an "
+            f"{name}: after fit, the attribute label_frequency_ of {kind} must be a number: {error}. Use an "
             "estimator of scarless.label_frequency, such as TIcE."
         ) from error
     w = np.ones(s.size) if sample_weight is None else sample_weight[sample_weight > 0]
