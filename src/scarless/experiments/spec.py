@@ -44,7 +44,7 @@ QUICK = {"n_splits": 2, "n_labellings": 1}  # default of the [quick] table
 USE_KEY = "use"  # key that lists built-in entries to use besides the user's own
 OWN_KEYS = {  # keys of the user's own tables
     "datasets": ("file", "callable", "parameters", "class", "positive", "propensity_attributes"),
-    "methods": ("estimator", "parameters"),
+    "methods": ("estimator", "parameters", "packages"),
     "mechanisms": ("mechanism", "callable", "parameters"),
 }
 QUESTION_SCORES = ("mse_f", "auc_f", "mse_e", "mae_e", "log_loss", "average_precision", "calibration_error")
@@ -377,6 +377,7 @@ def _dataset(table: Any, where: str) -> dict[str, Any]:
 def _method(table: Any, where: str) -> dict[str, Any]:
     found = _checked(table, where, "methods")
     _text(found, "estimator", where)
+    _names(found.get("packages", []), f"{where}: packages")
     return found
 
 
