@@ -27,7 +27,7 @@ from sklearn.linear_model import LogisticRegression
 AUTHORS_REPOSITORY = "https://github.com/ML-KULeuven/SAR-PU"
 AUTHORS_VARIABLE = "SARPU_PATH"  # environment variable: the folder of a checkout of this repository
 
-if AUTHORS_VARIABLE in os.environ:
+if AUTHORS_VARIABLE in os.environ:  # Last, so that an installed version, which the results name, is used first.
     sys.path.append(os.path.join(os.environ[AUTHORS_VARIABLE], "sarpu"))
 
 
@@ -61,7 +61,7 @@ class Peer(ClassifierMixin, BaseEstimator):
     def knows(self):
         """What the method is told besides the rows and their labels: nothing, names or prior."""
         names, prior = (getattr(self, each, None) for each in ("propensity_attributes", "class_prior"))
-        return "names" if names is not None else "prior" if prior is not None else "nothing"
+        return "names" if not _is_all(names) else "prior" if prior is not None else "nothing"
 
     def _fitted(self, *modules_and_data):
         """Return the fitted model of the package, given its modules, the rows and the labels."""
@@ -233,8 +233,8 @@ class ToolboxPUSB(Peer):
 class ToolboxPUSBKernel(Peer):
     """Kernel PUSB of pu-toolbox, with its cut-off at the class prior's quantile of the training scores.
 
-    If `class_prior` is None, pu-toolbox estimates it. Its cross-validation over 72 pairs of a kernel's width and a penalty
-    takes minutes; `small_grid` leaves nine pairs.
+    If `class_prior` is None, pu-toolbox estimates it. Its cross-validation over 72 pairs of a kernel's width and a
+    penalty takes minutes; `small_grid` leaves nine pairs.
     """
 
     needs, install = ("pu_toolbox",), "pip install pu-toolbox"
@@ -435,5 +435,9 @@ def _logistic_unless(estimator):
 
 
 def _columns(attributes, X):
-    """Return the numbers of the columns; None means all."""
-    return np.arange(np.shape(X)[1]) if attributes is None else np.asarray(attributes, dtype=np.intp)
+    """Return the numbers of the columns; None and "all" mean all."""
+    return np.arange(np.shape(X)[1]) if _is_all(attributes) else np.asarray(attributes, dtype=np.intp)
+
+
+def _is_all(attributes):
+    return attributes is None or (isinstance(attributes, str) and attributes == "all")
