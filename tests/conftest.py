@@ -78,6 +78,7 @@ SLOW = (
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[visit attributes-slow",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[offset-slow",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[bounds-slow",
+    "tests/test_peers.py::test_real_",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SARStackingClassifier",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifierCV",
     "tests/test_sklearn_checks.py::test_estimator_passes_scikit_learns_checks[SAREMClassifier(cv",

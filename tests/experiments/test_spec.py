@@ -400,6 +400,10 @@ def test_questions_are_judged_by_every_score_that_has_a_better_end():
             "[methods.mine]\nestimator = 'a:b'\nC = 1",
             r"\[methods\.mine\] has an unknown entry C\. The known entries are estimator, param",
         ),
+        (
+            "[methods.mine]\nestimator = 'a:b'\npackages = 'pulearn'",
+            r"\[methods\.mine\]: packages must be a list of names; it is 'pulearn'",
+        ),
         ("[methods.mine]\nestimator = 'a:b'\nparameters = 3", "parameters must be a table; it is 3"),
         ("[methods.mine]\nestimator = 'a:b'\nparameters = {day = 2020-01-01}", "texts, numbers, true, false, lists"),
         ("[mechanisms.all]\nmechanism = 'SCAR'", r"\[mechanisms\]: 'all' is a reserved name\. Choose another name"),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scarless.experiments import Store, store
-from scarless.experiments.store import KEY, RECORDS, TIMINGS, environment, key_of
+from scarless.experiments.store import KEY, RECORDS, TIMINGS, environment, key_of, packages_of
 
 SPEC = {"name": "small", "datasets": ["é"]}
 
@@ -280,6 +280,63 @@ def test_the_environment_names_versions_and_machine():
     assert set(found) == {"versions", "machine"}
     assert "numpy " in found["versions"]
     assert json.loads(json.dumps(found)) == found
+
+
+def install(folder, name, version, source=None):
+    """Write the metadata of an installed distribution."""
+    metadata = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    if source is not None:
+        (metadata / "direct_url.json").write_text(json.dumps(source))
+
+
+def test_versions_of_packages_behind_the_methods_are_stored_with_every_timing(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "a-peer", "1.2.3")
+    commit = {"url": "https://example.org/peer", "vcs_info": {"vcs": "git", "commit_id": "0123456789abcdef"}}
+    install(tmp_path, "peer-of-a-commit", "0.0.1", commit)
+    (tmp_path / "peer_in_a_folder.py").touch()
+    methods = {
+        "first": {"estimator": "mine:First", "packages": ["a-peer", "peer_in_a_folder"]},
+        "second": {"estimator": "mine:Second", "packages": ["peer-of-a-commit", "sklearn"]},
+    }
+    opened = Store(tmp_path / "results")
+    opened.open_for("small", "abc", {**SPEC, "own_methods": methods})
+    opened.add(record(), timing(record()))
+    (stored,) = opened.timings()
+    assert stored["versions"] == (
+        f"{environment()['versions']}, a-peer 1.2.3, peer-of-a-commit 0.0.1 (commit 0123456789), "
+        "peer_in_a_folder (version unknown)"
+    )
+
+
+def test_packages_are_those_named_and_those_of_import_paths_at_any_depth():
+    nested = {"estimator": "joblib.parallel:Parallel", "parameters": {"steps": [["a", {"estimator": "pytest:Item"}]]}}
+    spec = {
+        "own_methods": {"mine": {"estimator": "my_module:Mine", "packages": ["rich"], "parameters": {"base": nested}}},
+        "own_datasets": {"table": {"callable": "hypothesis.strategies:lists"}, "file": {"file": "C:table.csv"}},
+        "own_mechanisms": {"labels": {"mechanism": "numpy:Labels"}, "ours": {"mechanism": "SCAR"}},
+    }
+    assert packages_of(spec) == ("hypothesis", "joblib", "pytest", "rich")
+    assert packages_of(SPEC) == ()
+
+
+def test_a_file_of_the_user_is_not_mistaken_for_an_installed_package_of_the_same_name():
+    inside = {"base": {"estimator": "pytest:Mine"}}
+    method = {"estimator": "joblib:Mine", "source": "ab", "parameters": inside, "sources": {"pytest:Mine": "cd"}}
+    assert packages_of({"own_methods": {"mine": method}}) == ()
+    assert packages_of({"own_methods": {"mine": {**method, "sources": {}}}}) == ("pytest",)
+
+
+@pytest.mark.parametrize("name", ["no-such-peer", "no_such_peer", "no.such.peer"])
+def test_a_package_that_is_not_installed_is_reported_before_anything_is_written(tmp_path, name):
+    spec = {**SPEC, "own_methods": {"mine": {"estimator": "mine:First", "packages": [name]}}}
+    with pytest.raises(
+        ImportError, match=rf"names the package '{re.escape(name)}', which is not installed\. Install it, or remove"
+    ):
+        Store(tmp_path / "results").open_for("small", "abc", spec)
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(

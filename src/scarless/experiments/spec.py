@@ -47,7 +47,7 @@ QUICK = {"n_splits": 2, "n_labellings": 1}  # default of the [quick] table
 USE_KEY = "use"  # key that lists built-in entries to use besides the user's own
 OWN_KEYS = {  # keys of the user's own tables
     "datasets": ("file", "callable", "parameters", "class", "positive", "propensity_attributes"),
-    "methods": ("estimator", "parameters", "told"),
+    "methods": ("estimator", "parameters", "told", "packages"),
     "mechanisms": ("mechanism", "callable", "by", "parameters", "label_frequency", "level", "spread"),
 }
 #: What the propensity of a mechanism with the entry `by` depends on. The mechanism is drawn anew for each split.
@@ -58,9 +58,8 @@ CLASS_PROBABILITY, OWN_ATTRIBUTES, OWN_STEP, ADDED_ATTRIBUTES = (
     "added attributes",
 )
 DRAWN = (CLASS_PROBABILITY, OWN_ATTRIBUTES, OWN_STEP, ADDED_ATTRIBUTES)
-DRAWN_PARAMETERS: dict[
-    str, dict[str, Any]
-] = {  # parameters of these mechanisms, with their defaults; a curve has those of its class, too
+# Parameters of these mechanisms, with their defaults; a mechanism by class probability also has those of its curve.
+DRAWN_PARAMETERS: dict[str, dict[str, Any]] = {
     CLASS_PROBABILITY: {"curve": ""},
     OWN_ATTRIBUTES: {"n_attributes": 2, "n_named": 0, "coefficient": 1.0},
     OWN_STEP: {"low": 0.2, "high": 0.8},
@@ -442,6 +441,7 @@ def _method(table: Any, where: str) -> dict[str, Any]:
     found = _checked(table, where, "methods")
     _text(found, "estimator", where)
     _choice(found, "told", TOLD, where)
+    _names(found.get("packages", []), f"{where}: packages")
     return found
 
 

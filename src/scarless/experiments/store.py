@@ -13,10 +13,11 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +34,9 @@ TEXTS = ("error", "versions", "machine", "knows")  # entries that are texts; all
 RECORDS, TIMINGS, MANIFEST, LOCK = "records.jsonl", "timings.jsonl", "spec.json", ".lock"
 REMOVED = "damaged.jsonl"  # file for damaged lines that were removed from the other files
 SCRATCH = ".scratch-"
+OUR_PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn")  # packages whose versions every timing has
+PATH_KEYS = ("estimator", "callable", "mechanism")  # keys of import paths in the user's own tables
+PACKAGES_KEY = "packages"  # key that lists packages which the module of an import path uses
 CHECKSUM = "sha256"  # key of the checksum of a line; lines of older versions have none
 
 
@@ -50,8 +54,10 @@ class Store:
     def open_for(self, name: str, digest: str, spec: Record) -> list[str]:
         """Prepare the folder for an experiment; raise if it has results of another one. Datasets may be added.
 
-        Returns sentences about damaged lines, which were removed. Their records will be computed again.
+        Returns sentences about damaged lines, which were removed. Their records will be computed again. Raises an
+        ImportError if a method names a package that is not installed.
         """
+        environment(packages_of(spec))
         self.folder.mkdir(parents=True, exist_ok=True)
         manifest, damaged = self.folder / MANIFEST, list[str]()
         found = _manifest_in(manifest) if manifest.exists() else None
@@ -174,7 +180,8 @@ class Store:
 
     def add(self, record: Record, timing: Record) -> None:
         """Append a timing, then its record: if the process is killed in between, the record is computed again."""
-        for file, row in ((TIMINGS, {**timing, **environment()}), (RECORDS, record)):
+        manifest = _manifest_in(self.folder / MANIFEST) or {"spec": {}}
+        for file, row in ((TIMINGS, {**timing, **environment(packages_of(manifest["spec"]))}), (RECORDS, record)):
             _append(self.folder / file, {**row, CHECKSUM: self._seal(file)(row)})
 
     def _read(self, file: str, is_sound: Callable[[Any], bool]) -> Iterator[Record]:
@@ -195,12 +202,83 @@ class Store:
 
 
 @cache
-def environment() -> dict[str, str]:
-    """Return the versions and the machine, on which results and times may depend."""
+def environment(packages: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the versions and the machine, on which results and times may depend.
+
+    Parameters
+    ----------
+    packages : tuple of str
+        Further packages to name, by the name of their distribution or of their module.
+
+    Examples
+    --------
+    >>> print(environment(("joblib",))["versions"])
+    scarless ..., numpy ..., scipy ..., scikit-learn ..., joblib ...
+    """
     return {
-        "versions": ", ".join(f"{name} {version(name)}" for name in ("scarless", "numpy", "scipy", "scikit-learn")),
+        "versions": ", ".join(dict.fromkeys(_version_of(name) for name in (*OUR_PACKAGES, *packages))),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
     }
+
+
+def packages_of(spec: Record) -> tuple[str, ...]:
+    """Return the packages that the methods, datasets and mechanisms of a specification use, apart from our own.
+
+    These are the entries `packages`, and the installed packages of all import paths. A module that is not installed,
+    such as a file beside the specification, has no version; its hash is part of the specification.
+
+    Examples
+    --------
+    >>> packages_of({"own_methods": {"mine": {"estimator": "my_module:Mine", "packages": ["pandas"]}}})
+    ('pandas',)
+    >>> packages_of({"own_methods": {"tree": {"estimator": "joblib.parallel:Parallel"}}})
+    ('joblib',)
+    """
+    groups = [spec.get(f"own_{group}", {}) for group in ("methods", "datasets", "mechanisms")]
+    tables = [table for group in groups for table in group.values()]
+    named = {name for table in tables for name in table.get(PACKAGES_KEY, ())}
+    modules = {path.partition(":")[0].partition(".")[0] for table in tables for path in _installed_paths(table)}
+    installed = _distributions() if modules else {}
+    found = named | {name for module in modules for name in installed.get(module, ())}
+    return tuple(sorted(found - set(OUR_PACKAGES)))
+
+
+def _installed_paths(table: Record) -> set[str]:
+    """Return the import paths of a table of the user, except those of files whose hashes the table has."""
+    files = {table.get(key) for key in PATH_KEYS} if "source" in table else set()
+    return set(_import_paths(table)) - files - set(table.get("sources", ()))
+
+
+def _import_paths(value: Any) -> Iterator[str]:
+    """Return the import paths in a value of a specification, at any depth."""
+    if isinstance(value, dict):
+        yield from (each for key in PATH_KEYS if isinstance(each := value.get(key), str) and ":" in each)
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _import_paths(each)
+
+
+@cache
+def _distributions() -> dict[str, Sequence[str]]:
+    """Return the distributions that have each module; scikit-learn has the module sklearn."""
+    return dict(packages_distributions())
+
+
+def _version_of(name: str) -> str:
+    """Return a package with its version, and with its commit if it was installed from a repository."""
+    try:
+        found = distribution(name)
+    except PackageNotFoundError:
+        others = _distributions().get(name, ())  # `name` may be a module.
+        if others and others[0] != name:
+            return _version_of(others[0])
+        if not name.isidentifier() or find_spec(name) is None:
+            raise ImportError(
+                f"The specification names the package {name!r}, which is not installed. Install it, or remove the "
+                "methods that use it."
+            ) from None
+        return f"{name} (version unknown)"
+    commit = json.loads(found.read_text("direct_url.json") or "{}").get("vcs_info", {}).get("commit_id", "")
+    return f"{name} {found.version}" + (f" (commit {commit[:10]})" if commit else "")
 
 
 def _append(path: Path, row: Record) -> None:
