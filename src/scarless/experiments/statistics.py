@@ -63,6 +63,20 @@ def mean_interval(values: Sequence[float] | Vector) -> MeanInterval:
     return MeanInterval(float(finite.mean()), half, n)
 
 
+def mean_of_finite(values: Any, axis: int) -> Any:
+    """Return the mean of the finite values along an axis, and NaN where there are none.
+
+    Examples
+    --------
+    >>> mean_of_finite([[1.0, float("nan")], [float("nan"), float("nan")], [1.0, 2.0]], axis=1)
+    array([1. , nan, 1.5])
+    """
+    values = np.asarray(values, dtype=np.float64)
+    finite = np.isfinite(values)
+    counts = finite.sum(axis=axis)
+    return np.where(counts > 0, np.where(finite, values, 0.0).sum(axis=axis) / np.maximum(counts, 1), np.nan)
+
+
 @lru_cache
 def _t_quantile(degrees: int) -> float:
     return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees))

@@ -7,11 +7,12 @@ pixels of a panel.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
+from typing import Any
 
-from scarless.experiments.statistics import Comparison, MeanInterval, groups_alike
-from scarless.report.names import MAIN_SCORES, SCORES, cut, dataset_label, setting_name, setting_title
+from scarless.experiments.statistics import Comparison, MeanInterval, groups_alike, mean_interval
+from scarless.report.names import BOLD_RULE, KNOWS, MAIN_SCORES, SCORES, cut, dataset_label, setting_name, setting_title
 from scarless.report.results import Condition, Results, Row
-from scarless.report.tables import best_methods
+from scarless.report.tables import best_methods, unbeaten
 from scarless.report.words import p_sentence, plain
 
 WIDTH = 358.0
@@ -23,6 +24,16 @@ DOT_OFFSET = 3.5  # vertical distance in pixels between the dots of one row
 
 RANKS_LEFT, RANKS_RIGHT = 104.0, 254.0
 RANKS_CD, RANKS_AXIS, ELBOW, BAR = 48.0, 76.0, 20.0, 8.0
+MAX_METHODS_ON_A_LINE = 10  # With more methods, the names of a rank diagram cross; it is drawn as a list instead.
+RANK_LINE = (
+    "A thick bar joins methods whose average ranks do not differ significantly (Nemenyi test at 5%). CD, the critical "
+    "difference, is the smallest significant difference."
+)
+RANK_LIST = (
+    f"With more than {MAX_METHODS_ON_A_LINE} methods, the lines reach half the critical difference (CD) to each side: "
+    "average ranks differ significantly (Nemenyi test at 5%) if the lines do not overlap."
+)
+KNOWS_COLOURS = ("k1", "k3", "k2", "k0", "k0")  # of the entries of KNOWS
 
 
 @dataclass(frozen=True)
@@ -77,13 +88,20 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels under one title; `name` is the name of its file."""
+    """Panels under one title; `name` is the name of its files.
+
+    `values` are the numbers that are drawn, with the names of their columns in `columns`: the content of its CSV file.
+    If `folded`, the page shows the title, and a reader opens the figure.
+    """
 
     name: str
     title: str
     caption: str
     legend: tuple[tuple[str, str], ...]  # kind of dot, meaning
     panels: tuple[Panel, ...]
+    columns: tuple[str, ...] = ()
+    values: tuple[tuple[Any, ...], ...] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,24 +130,36 @@ def _score_figure(results: Results, score: str, setting: str) -> Figure:
     methods = [method for method in results.methods if _drawn(results, score, method)]
     rows = [Row(dataset, setting, k, method) for dataset in results.datasets for k in counts for method in methods]
     intervals: dict[str, list[MeanInterval]] = {}
+    values = []
     for row in rows:
         if (found := results.interval(row, score)).n:
             intervals.setdefault(row.dataset, []).append(found)
+            values.append((*row, found.mean, found.half, found.n))
     panels = [  # Each panel has its own axis: on a common axis, a hard dataset would compress the others.
         _score_panel(results, score, dataset, setting, methods, _axis(of_dataset))
         for dataset, of_dataset in intervals.items()
     ]
     name = SCORES[score]
-    better = "lower" if name.lower_is_better else "higher"
     return Figure(
         f"{score}-{setting}",
         f"{name.label}, {setting_title(setting)}",
-        f"{name.explanation[0].upper()}{name.explanation[1:]}; {better} is better; {setting_name(setting)}. Dots are "
-        "means over runs, lines are 95% intervals. Bold: the best of the methods that use labels only. Each dataset "
-        "has its own axis.",
+        f"{_explained(score)}; {setting_name(setting)}. Dots are "
+        f"means over runs, lines are 95% intervals. {_bold_rule(results)} Each dataset has its own axis.",
         tuple((_colour(i), f"k = {k}") for i, k in enumerate(counts) if k),
         tuple(panels),
+        ("dataset", "setting", "k", "method", "mean", "half_width", "n_runs"),
+        tuple(values),
     )
+
+
+def _explained(score: str) -> str:
+    name = SCORES[score]
+    better = {True: "; lower is better", False: "; higher is better", None: ""}[name.lower_is_better]
+    return f"{name.explanation[0].upper()}{name.explanation[1:]}{better}"
+
+
+def _bold_rule(results: Results) -> str:
+    return BOLD_RULE if results.says_what_methods_know else "Bold: the best of the methods that use labels only."
 
 
 def _drawn(results: Results, score: str, method: str) -> bool:
@@ -206,40 +236,178 @@ def _value_x(i: int, n: int) -> float:
 
 
 def rank_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[Figure]:
-    """Return critical-difference diagrams for each score and setting, with a panel for each contest and `k`."""
-    figures = []
-    for score in results.scores(scores):
-        for setting, counts in results.counts.items():
-            asked = [
-                (contest, methods, k)
-                for contest, methods in results.contests.items()
-                for k in counts
-                if sum(map(results.has, methods)) > 1
-            ]
-            found = [results.compare(Condition(setting, k), score, methods) for _, methods, k in asked]
-            panels = [
-                _rank_panel(results, comparison, f"k = {k}, {contest}" if k else contest.capitalize())
-                for (contest, _, k), comparison in zip(asked, found, strict=True)
-                if sum(map(isfinite, comparison.average_ranks)) > 1
-            ]
-            scored = {method for comparison in found for method in comparison.methods}
-            without = dict.fromkeys(each for _, methods, _ in asked for each in methods if results.has(each))
-            names = [results.method_names[each].label for each in without if each not in scored]
-            left_out = f" Not ranked, because they do not have this score: {', '.join(names)}." if names else ""
-            title = f"Average ranks by {SCORES[score].label}, {setting_title(setting)}"
-            caption = (
-                "Rank 1 is best. A thick bar joins methods whose average ranks do not differ significantly (Nemenyi "
-                f"test at 5%). CD, the critical difference, is the smallest significant difference.{left_out}"
+    """Return critical-difference diagrams for each score and setting, with a panel for each contest and `k`.
+
+    For a large experiment, there is one diagram for each score, which ranks the means over all conditions.
+    """
+    if results.large:
+        found = [_rank_figure(results, score, "", "over all conditions", [None]) for score in results.scores(scores)]
+    else:
+        found = [
+            _rank_figure(results, score, f"-{setting}", setting_title(setting), [Condition(setting, k) for k in counts])
+            for score in results.scores(scores)
+            for setting, counts in results.counts.items()
+        ]
+    return [figure for figure in found if figure.panels]
+
+
+def _rank_figure(
+    results: Results, score: str, suffix: str, where: str, conditions: Sequence[Condition | None]
+) -> Figure:
+    asked = [
+        (contest, methods, condition)
+        for contest, methods in results.contests.items()
+        for condition in conditions
+        if sum(map(results.has, methods)) > 1
+    ]
+    found = [results.compare(condition, score, methods) for _, methods, condition in asked]
+    panels, values = [], []
+    for (contest, _, condition), comparison in zip(asked, found, strict=True):
+        if sum(map(isfinite, comparison.average_ranks)) > 1:
+            k = condition.k if condition else 0
+            panels.append(_rank_panel(results, comparison, f"k = {k}, {contest}" if k else contest.capitalize()))
+            values += _rank_values(comparison, (contest, *(condition or ("all", ""))))
+    scored = {method for comparison in found for method in comparison.methods}
+    without = dict.fromkeys(each for _, methods, _ in asked for each in methods if results.has(each))
+    names = [results.method_names[each].label for each in without if each not in scored]
+    left_out = f" Not ranked, because they do not have this score: {', '.join(names)}." if names else ""
+    shapes = {
+        len(comparison.methods) > MAX_METHODS_ON_A_LINE
+        for comparison in found
+        if sum(map(isfinite, comparison.average_ranks)) > 1
+    }
+    meaning = [RANK_LINE] * (False in shapes) + [RANK_LIST] * (True in shapes)
+    return Figure(
+        f"ranks-{score}{suffix}",
+        f"Average ranks by {SCORES[score].label}, {where}",
+        f"Rank 1 is best. {' '.join(meaning)}{left_out}",
+        (),
+        tuple(panels),
+        (
+            "contest", "setting", "k", "method", "average_rank", "groups_without_difference", "n_datasets",
+            "critical_difference", "friedman_p",
+        ),
+        tuple(values),
+    )  # fmt: skip
+
+
+def _rank_values(comparison: Comparison, where: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    groups = groups_alike(comparison)
+    test = comparison.n_datasets, comparison.critical_difference, comparison.friedman_p
+    return [
+        (*where, method, rank, " ".join(str(i + 1) for i, group in enumerate(groups) if method in group), *test)
+        for method, rank in zip(comparison.methods, map(float, comparison.average_ranks), strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class DotRow:
+    """A row of a dot panel: a value with an interval, its text at the right edge, and its colour."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    text: str
+    kind: str
+    strong: bool = False
+
+
+def dot_panel(title: str, subtitle: str, rows: Sequence[DotRow], axis: Axis, *, mark: float | None = None) -> Panel:
+    """Draw a dot with an interval for each row, on one axis; `mark` is a value with a vertical line."""
+    top = TOP + (4.0 if subtitle else 0.0)
+    bottom = top + ROW * len(rows)
+    lines = [Line(((axis.x(tick), top), (axis.x(tick), bottom)), "grid") for tick in axis.ticks]
+    if mark is not None:
+        lines.append(Line(((axis.x(mark), top), (axis.x(mark), bottom)), "axis"))
+    texts = [Text(0.0, 14.0, title, kind="title")]
+    texts += [Text(0.0, 30.0, subtitle, kind="tick")] if subtitle else []
+    texts += [
+        Text(axis.x(tick), bottom + 15.0, f"{tick:.{axis.decimals}f}".replace("-", "−"), "middle", "tick")
+        for tick in axis.ticks
+    ]
+    dots = []
+    for number, row in enumerate(rows):
+        y = top + ROW * (number + 0.5)
+        texts.append(Text(0.0, y + 4.0, cut(row.label)))
+        texts.append(Text(WIDTH, y + 4.0, row.text, "end", "value best" if row.strong else "value"))
+        if isfinite(row.value):
+            lines.append(Line(((axis.x(row.low), y), (axis.x(row.high), y)), f"interval {row.kind}"))
+            dots.append(Dot(axis.x(row.value), y, row.kind))
+    return Panel(title, bottom + BOTTOM, tuple(lines), tuple(dots), tuple(texts))
+
+
+def axis_between(low: float, high: float) -> Axis:
+    """Return an axis with about five ticks, a little longer than the values."""
+    pad = max(0.03 * (high - low), (MIN_AXIS_LENGTH - (high - low)) / 2, 0.0)
+    low, high = low - pad, high + pad
+    step = nice_step((high - low) / 4)
+    return Axis(low, high, tuple(ticks_between(low, high)), len(f"{step:.9f}".rstrip("0").partition(".")[2]))
+
+
+def colour_of(results: Results, method: str) -> str:
+    """Return the colour of a method: by what it knows, if the records say it."""
+    levels = results.levels.get(method, {})
+    return KNOWS_COLOURS[max(levels.values())] if levels else KNOWS_COLOURS[0]
+
+
+def knows_legend(results: Results) -> tuple[tuple[str, str], ...]:
+    """Return the legend of the colours of methods; empty if the records do not say what methods know."""
+    there = sorted({max(levels.values()) for method, levels in results.levels.items() if method in results.methods})
+    words: dict[str, list[str]] = {}
+    for level in there:
+        words.setdefault(KNOWS_COLOURS[level], []).append(KNOWS[level])
+    return tuple((colour, f"knows {' or '.join(names)}") for colour, names in words.items())
+
+
+def condition_figures(results: Results, scores: Sequence[str] = MAIN_SCORES) -> list[Figure]:
+    """Return a figure for each score, with a panel for each condition: means over datasets, for a large experiment."""
+    return [_condition_figure(results, score) for score in results.scores(scores)]
+
+
+def _condition_figure(results: Results, score: str) -> Figure:
+    means, decimals = results.case_means(score), SCORES[score].decimals
+    panels, values = [], []
+    for number, condition in enumerate(results.conditions):
+        found = {method: mean_interval(means[:, number, i]) for i, method in enumerate(results.methods)}
+        found = {method: each for method, each in found.items() if each.n}
+        if not found:
+            continue
+        levels = {method: results.level(method, condition) for method in found}
+        lower = SCORES[score].lower_is_better
+        whole = {method: each.mean for method, each in found.items() if each.n == max(one.n for one in found.values())}
+        best = set() if lower is None else unbeaten(whole, levels, lower_is_better=lower)
+        order = sorted(found, key=lambda method: (-found[method].mean if not lower else found[method].mean, method))
+        rows = [
+            DotRow(
+                results.label(method), each.mean, each.mean - _half(each), each.mean + _half(each),
+                plain(each.mean, decimals), colour_of(results, method), method in best,
             )
-            if panels:
-                figures.append(Figure(f"ranks-{score}-{setting}", title, caption, (), tuple(panels)))
-    return figures
+            for method in order
+            for each in (found[method],)
+        ]  # fmt: skip
+        n = max(each.n for each in found.values())
+        panels.append(dot_panel(condition.label, f"{n} dataset{'s' * (n > 1)}", rows, _axis(list(found.values()))))
+        values += [(*condition, method, found[method].mean, found[method].half, found[method].n) for method in order]
+    return Figure(
+        f"{score}-by-condition",
+        f"{SCORES[score].label}, means over datasets in each condition",
+        f"{_explained(score)}. Dots are means over datasets, lines are 95% intervals over datasets. {BOLD_RULE} A "
+        "method without a result on every dataset is not marked. Each condition has its own axis.",
+        knows_legend(results),
+        tuple(panels),
+        ("setting", "k", "method", "mean", "half_width", "n_datasets"),
+        tuple(values),
+        folded=True,
+    )
 
 
 def _rank_panel(results: Results, comparison: Comparison, title: str) -> Panel:
     """Draw ranks on a line; the better half of the methods is named on the left, the other half on the right."""
     order = sorted((method for method in comparison.methods if isfinite(comparison.rank(method))), key=comparison.rank)
     m = len(comparison.methods)
+    if m > MAX_METHODS_ON_A_LINE:
+        return _rank_list(results, comparison, title, order)
 
     def x(rank: float) -> float:
         return RANKS_LEFT + (rank - 1) / (m - 1) * (RANKS_RIGHT - RANKS_LEFT)
@@ -271,6 +439,19 @@ def _rank_panel(results: Results, comparison: Comparison, title: str) -> Panel:
     height = first + ELBOW * half + 4
     dots = [Dot(x(comparison.rank(method)), RANKS_AXIS, "rank") for method in order]
     return Panel(title, height, tuple(lines), tuple(dots), tuple(texts))
+
+
+def _rank_list(results: Results, comparison: Comparison, title: str, order: Sequence[str]) -> Panel:
+    """Draw a row for each method, with its average rank and half the critical difference to each side."""
+    half = 0.0 if comparison.problem else comparison.critical_difference / 2
+    m = len(comparison.methods)
+    ticks = (1.0, *(float(rank) for rank in range(5, m + 1, 5)))
+    rows = []
+    for method in order:
+        name, rank = results.method_names[method], comparison.rank(method)
+        ends = max(rank - half, 0.5), min(rank + half, m + 0.5)
+        rows.append(DotRow(name.short or name.label, rank, *ends, f"{rank:.2f}", colour_of(results, method)))
+    return dot_panel(title, _test_in_words(comparison), rows, Axis(0.5, m + 0.5, ticks, 0))
 
 
 def _test_in_words(comparison: Comparison) -> str:

@@ -120,8 +120,9 @@ class ScoreName:
 
     label: str
     explanation: str
-    lower_is_better: bool | None  # None: a signed error, best at zero
+    lower_is_better: bool | None  # None: the score has no direction
     decimals: int = 4
+    signed: bool = False  # whether it is a signed error, best at zero
 
 
 SCORES = {
@@ -137,14 +138,68 @@ SCORES = {
         "calibration error", "mean distance between predicted and observed shares, over ten bins", True, 3
     ),
     "class_prior_error": ScoreName(
-        "class prior error", "estimated minus true share of positives among the training rows", None, 3
+        "class prior error", "estimated minus true share of positives among the training rows", None, 3, signed=True
     ),
     "label_frequency_error": ScoreName(
-        "label freq. error", "estimated minus true label frequency of the training rows", None, 3
+        "label freq. error", "estimated minus true label frequency of the training rows", None, 3, signed=True
+    ),
+    "accuracy": ScoreName("accuracy", "share of test rows that the method's own decision classifies rightly", False, 3),
+    "balanced_accuracy": ScoreName(
+        "balanced accuracy", "mean of sensitivity and specificity of the method's own decision", False, 3
+    ),
+    "f1": ScoreName("F1", "F1 score of the method's own decision", False, 3),
+    "share_positive": ScoreName(
+        "share positive",
+        "share of test rows that the method's own decision calls positive; it has no direction",
+        None,
+        3,
+    ),
+    "accuracy_at_prior": ScoreName(
+        "accuracy at prior", "accuracy if the share of rows called positive is the true class prior", False, 3
+    ),
+    "balanced_accuracy_at_prior": ScoreName(
+        "bal. acc. at prior", "balanced accuracy if the share of rows called positive is the true class prior", False, 3
+    ),
+    "f1_at_prior": ScoreName(
+        "F1 at prior", "F1 if the share of rows called positive is the true class prior", False, 3
+    ),
+    "class_prior_covered": ScoreName(
+        "class prior covered", "share of runs whose 95% interval of the class prior covers the true one", None, 2
+    ),
+    "class_prior_width": ScoreName(
+        "width of interval", "width of the 95% interval of the class prior; narrow is good only if it covers", None, 3
     ),
 }
+SCORE_GROUPS = {  # The score tables are split into these groups if there are many scores.
+    "by the method's own decision": ("accuracy", "balanced_accuracy", "f1", "share_positive"),
+    "ranking": ("auc_f", "average_precision"),
+    "with the cut-off at the true prior": ("accuracy_at_prior", "balanced_accuracy_at_prior", "f1_at_prior"),
+    "probabilities": ("mse_f", "log_loss", "calibration_error"),
+    "propensity and prior": (
+        "mse_e", "mae_e", "class_prior_error", "class_prior_covered", "class_prior_width", "label_frequency_error",
+    ),
+}  # fmt: skip
 MAX_LABEL_LENGTH = 22  # characters of a method's label in a figure
-MAIN_SCORES = ("mse_f", "auc_f", "mse_e")
+MAIN_SCORES = ("balanced_accuracy", "mse_f", "auc_f", "mse_e")
+SUMMARY_SCORES = (
+    "balanced_accuracy", "balanced_accuracy_at_prior", "auc_f", "average_precision", "mse_f", "calibration_error",
+    "mse_e", "class_prior_error",
+)  # fmt: skip
+
+# What a method knows besides the labels, from least to most. A method that knows an entry counts as one that may know
+# all entries before it.
+KNOWS = ("nothing", "names", "prior", "propensity", "classes")
+KNOWS_EXPLAINED = {
+    "nothing": "labels and attributes only",
+    "names": "also which attributes drive the labelling",
+    "prior": "also the true class prior",
+    "propensity": "also the true propensities or label frequency",
+    "classes": "the true classes of the training rows",
+}
+BOLD_RULE = (
+    "Bold: no method that knows the same or less has a better mean. The order is nothing, names, prior, propensity; "
+    "methods that know the classes are not marked."
+)
 
 
 def dataset_label(dataset: str) -> str:

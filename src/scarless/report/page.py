@@ -15,21 +15,39 @@ from scarless.outside.extras import REPRODUCE, need
 from scarless.outside.files import write_whole
 from scarless.outside.notices import listed
 from scarless.outside.progress import duration
-from scarless.report.figures import Figure, Panel, rank_figures, score_figures
-from scarless.report.names import SCORES, dataset_label, setting_name
-from scarless.report.results import Record, Results, group
-from scarless.report.story import Answer, Chapter, Story
-from scarless.report.tables import Table, failure_table, method_table, score_table, time_table, warning_table
+from scarless.report.anchors import anchors_chapter
+from scarless.report.chapters import Chapter
+from scarless.report.cut_offs import cut_offs_chapter
+from scarless.report.figures import Figure, Panel, condition_figures, rank_figures, score_figures
+from scarless.report.names import SCORES, SETTING_NAMES, dataset_label, setting_name
+from scarless.report.results import LABEL_FREQUENCY_SUFFIX, Record, Results, group
+from scarless.report.story import Answer, Story
+from scarless.report.summary import effects_chapter, summary_chapter
+from scarless.report.tables import Table, failure_table, method_table, score_tables, time_table, warning_table
 
 PAGE, RESULTS, RECORDS, FIGURES = "report.html", "results.csv", "records.csv", "figures"
 CSV_DIGITS = 6  # significant digits of numbers in CSV files
-ESTIMATES = ("class_prior", "label_frequency", "n_iter", "converged")  # columns of records.csv beside the scores
+ESTIMATES = (
+    "class_prior",
+    "label_frequency",
+    "n_iter",
+    "converged",
+    "n_labels",
+    "knows",
+)  # columns of records.csv beside the scores
 PANELS_PER_ROW = 2  # in an SVG file
 MARGIN, GAP, HEAD, LEGEND = 24.0, 36.0, 66.0, 22.0  # pixels of an SVG file
+LEGEND_STEP, LETTER = 70.0, 6.0  # pixels between the entries of a legend at least, and of a letter
+MAX_MECHANISMS_IN_WORDS = 6  # With more, the page lists their names only.
 Pairs = tuple[tuple[str, str], ...]
 RANKS_NOTE = (
     "For each dataset, the methods are ranked by their mean score over its runs. The Friedman test shows whether the "
     "average ranks differ at all; the Nemenyi test shows which average ranks differ."
+)
+RANKED_BY_LABELS = "The ranking compares the methods that use labels only."
+RANKED_BY_LEVEL = (
+    "Each contest compares the methods that know as much as it says, or less; methods that know the true classes are "
+    "in none."
 )
 
 
@@ -47,12 +65,14 @@ class Report:
     answers_title: str
     answers_note: str
     answers: tuple[Answer, ...]
+    opening: tuple[Chapter, ...]
     figures_title: str
     score_figures: tuple[Figure, ...]
     ranks_note: str
     rank_figures: tuple[Figure, ...]
     score_notes: Pairs
-    score_tables: tuple[tuple[str, Table], ...]
+    tables_note: str
+    score_tables: tuple[tuple[str, tuple[Table, ...]], ...]
     chapters: tuple[Chapter, ...]
     time_note: ClassVar[str] = (
         "Times are wall-clock times on one core; other work on the machine lengthens them. A step that several methods "
@@ -65,9 +85,15 @@ class Report:
     )
     footer: ClassVar[str] = (
         "Files in the same folder: results.csv has a row for each dataset, setting, k and method; records.csv has a "
-        "row for each run; figures/ has the figures as SVG files. `scarless report` writes this page again from "
-        "records.jsonl."
+        "row for each run; figures/ has each figure as an SVG file, and the numbers that it shows as a CSV file of the "
+        "same name. `scarless report` writes this page again from records.jsonl."
     )
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """All figures of the page."""
+        within = [figure for chapter in (*self.opening, *self.chapters) for figure in chapter.figures]
+        return (*self.score_figures, *self.rank_figures, *within)
 
 
 def build_report(
@@ -97,12 +123,16 @@ def build_report(
         answers_title=story.questions.title if story.questions else "",
         answers_note=story.questions.note if story.questions else "",
         answers=_answers(results, story),
+        opening=_opening(results, story),
         figures_title=story.figures_title,
-        score_figures=tuple(score_figures(results, story.figures)),
-        ranks_note=f"{RANKS_NOTE} {story.ranked}",
+        score_figures=tuple((condition_figures if results.large else score_figures)(results, story.figures)),
+        ranks_note=_ranks_note(results, story),
         rank_figures=tuple(rank_figures(results, story.figures)),
         score_notes=tuple((SCORES[name].label, SCORES[name].explanation) for name in results.scores()),
-        score_tables=tuple((dataset_label(dataset), score_table(results, dataset)) for dataset in results.datasets),
+        tables_note=_tables_note(results) if results.large else "",
+        score_tables=()
+        if results.large
+        else tuple((dataset_label(dataset), score_tables(results, dataset)) for dataset in results.datasets),
         chapters=() if story.chapters is None else story.chapters(results),
     )
 
@@ -112,6 +142,36 @@ def _answers(results: Results, story: Story) -> tuple[Answer, ...]:
     found = story.questions.answers(results) if story.questions else ()
     complete = results.n_finished + results.n_failed >= results.n_expected
     return found if complete else tuple(replace(item, verdict=f"{item.verdict}, so far") for item in found)
+
+
+def _opening(results: Results, story: Story) -> tuple[Chapter, ...]:
+    """Return the chapters before the figures: summary, cut-offs, differences and published numbers.
+
+    Records that do not say what methods know have none of the first three.
+    """
+    found: list[Chapter | None] = []
+    if results.says_what_methods_know:
+        found = [
+            summary_chapter(results),
+            cut_offs_chapter(results),
+            effects_chapter(results, story.reference, story.figures),
+        ]
+    found += [anchors_chapter(results, story.anchors)] if story.anchors else []
+    return tuple(chapter for chapter in found if chapter is not None)
+
+
+def _ranks_note(results: Results, story: Story) -> str:
+    by_level = results.says_what_methods_know and story.contests is None
+    pooled = " Here, the score of a dataset is the mean over its conditions." if results.large else ""
+    return f"{RANKS_NOTE}{pooled} {story.ranked or (RANKED_BY_LEVEL if by_level else RANKED_BY_LABELS)}"
+
+
+def _tables_note(results: Results) -> str:
+    return (
+        f"With {len(results.datasets)} datasets, {len(results.conditions)} conditions and {len(results.methods)} "
+        "methods, the scores of single datasets are not on this page. The file results.csv has them, with their 95% "
+        "intervals."
+    )
 
 
 def _notices(results: Results) -> tuple[str, ...]:
@@ -145,7 +205,7 @@ def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pai
         ("specification", f"{manifest['name']}, {manifest['digest']}, seed {spec['seed']}"),
         ("datasets", listed([dataset_label(name) for name in spec["datasets"]])),
         *((("own data", _own_data(spec["own_datasets"])),) if spec.get("own_datasets") else ()),
-        ("settings", "; ".join(f"{name}: {setting_name(name)}" for name in results.counts)),
+        ("settings", _settings(results)),
         ("labelling", _labelling(results)),
         ("runs per row", f"{results.runs_per_row} ({per_dataset}), tested on {spec['test_share']:.0%} of the rows"),
         (
@@ -172,16 +232,27 @@ def _own_data(datasets: Record) -> str:
     return "; ".join(found)
 
 
+def _settings(results: Results) -> str:
+    if len(results.counts) > MAX_MECHANISMS_IN_WORDS and not set(results.counts) & set(SETTING_NAMES):
+        return f"{len(results.counts)} labelling mechanisms: {', '.join(results.counts)}"
+    return "; ".join(f"{name}: {setting_name(name)}" for name in results.counts)
+
+
 def _labelling(results: Results) -> str:
     """Return a description of the labelling mechanisms: added attributes, and others."""
     spec, found = results.spec, []
     if any(condition.k for condition in results.conditions):
         counts = listed([str(k) for k in spec["n_propensity_attributes"]])
         found.append(f"k = {counts} binary attributes, propensity from {spec['low']:g} to {spec['high']:g}")
-    for name in (condition.setting for condition in results.conditions if condition.k == 0):
-        entry = spec.get("own_mechanisms", {}).get(name, {})
+    own = spec.get("own_mechanisms", {})
+    settings = [condition.setting for condition in results.conditions if condition.k == 0]
+    # Settings of one mechanism with several label frequencies are described together.
+    bases = {name: name.rpartition(LABEL_FREQUENCY_SUFFIX)[0] for name in settings}
+    for name in dict.fromkeys(base if name not in own and (base := bases[name]) in own else name for name in settings):
+        entry = own.get(name, {})
         usual = f"the datasets' own propensity attributes, propensity from {spec['low']:g} to {spec['high']:g}"
-        what = entry.get("callable", entry.get("mechanism", usual))
+        rest = ", ".join(f"{key} {value}" for key, value in entry.items() if key != "parameters")
+        what = entry.get("callable", entry.get("mechanism", rest or usual))
         parameters = f" with {entry['parameters']}" if entry.get("parameters") else ""
         found.append(f"{name}: {what}{parameters}")
     return "; ".join(found)
@@ -211,6 +282,7 @@ class Sheet:
     width: float
     height: float
     margin: float = MARGIN
+    legend_step: float = LEGEND_STEP  # between the entries of the legend
 
 
 def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
@@ -236,8 +308,9 @@ def render_report(folder: str | Path, *, story: Story | None = None) -> Path:
     write_whole(store.folder / RESULTS, results_csv(records, timings, manifest))
     write_whole(store.folder / RECORDS, records_csv(records, timings))
     (store.folder / FIGURES).mkdir(exist_ok=True)
-    for figure in (*report.score_figures, *report.rank_figures):
+    for figure in report.figures:
         write_whole(store.folder / FIGURES / f"{figure.name}.svg", render_figure(figure))
+        write_whole(store.folder / FIGURES / f"{figure.name}.csv", figure_csv(figure))
     write_whole(store.folder / PAGE, render_page(report))
     return store.folder / PAGE
 
@@ -274,7 +347,8 @@ def _sheet(figure: Figure) -> Sheet:
         places += [Place(panel, MARGIN + i * (panel.width + GAP), y) for i, panel in enumerate(row)]
         y += max(panel.height for panel in row) + GAP / 2
         width = max(width, 2 * MARGIN + len(row) * (row[0].width + GAP) - GAP)
-    return Sheet(tuple(places), width, y - GAP / 2 + MARGIN)
+    longest = max((len(meaning) for _, meaning in figure.legend), default=0)
+    return Sheet(tuple(places), width, y - GAP / 2 + MARGIN, legend_step=max(LEGEND_STEP, LETTER * longest + 20.0))
 
 
 # --- CSV
@@ -285,7 +359,8 @@ def results_csv(records: Sequence[Record], timings: Sequence[Record], manifest: 
     results = group(records, timings, manifest)
     scores = results.scores()
     columns = [f"{score}_{part}" for score in scores for part in ("mean", "half_width")]
-    head = ["dataset", "setting", "k", "method", "n_runs", "n_failed", *columns, "mean_seconds"]
+    knows = ["knows"] if results.says_what_methods_know else []
+    head = ["dataset", "setting", "k", "method", *knows, "n_runs", "n_failed", *columns, "mean_seconds"]
     return _csv(head, (_line(results, row, scores) for row in results.rows()))
 
 
@@ -294,11 +369,20 @@ def _line(results: Results, row: Any, scores: Sequence[str]) -> list[Any]:
     seconds = results.seconds.get(row, [])
     return [
         *row,
+        *([results.knows(row.method)] if results.says_what_methods_know else []),
         len(results.runs.get(row, {})),
         len(results.failed.get(row, [])),
         *(_number(value) for item in intervals for value in (item.mean, item.half)),
         _number(sum(seconds) / len(seconds)) if seconds else "",
     ]
+
+
+def figure_csv(figure: Figure) -> str:
+    """Return the numbers that a figure shows."""
+    return _csv(
+        figure.columns,
+        ([_number(cell) if isinstance(cell, float) else cell for cell in row] for row in figure.values),
+    )
 
 
 def records_csv(records: Sequence[Record], timings: Sequence[Record]) -> str:

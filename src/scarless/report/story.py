@@ -6,9 +6,11 @@ The specification of an experiment can add method names and questions of the for
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from scarless.outside.notices import listed
+from scarless.report.anchors import PublishedNumber, check_anchors, read_anchors
 from scarless.report.names import LABELS, MAIN_SCORES, METHOD_NAMES, SCORES, MethodName
 from scarless.report.results import MIN_RUNS, Duel, Record, Results, duels, fewest_runs
 from scarless.report.tables import Table, duel_table
@@ -42,62 +44,49 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One entry of a list, which may begin with bold words (`lead`); text between backticks is code."""
-
-    text: str
-    lead: str = ""
-
-
-@dataclass(frozen=True)
-class Points:
-    """A list of entries under a title, which may be empty."""
-
-    title: str
-    points: tuple[Point, ...]
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """A section of the page after the tables; `anchor` is its name in links, `name` its name in the menu."""
-
-    anchor: str
-    name: str
-    title: str
-    note: str = ""
-    lists: tuple[Points, ...] = ()
-    tables: tuple[Table, ...] = ()
-
-
-@dataclass(frozen=True)
 class Story:
     """The texts that a page adds to the numbers of an experiment; the defaults suit any experiment.
 
     `whose` and `citation` are shown above the title. `figures` are the scores that are drawn. `contests` are the groups
     of methods that are ranked against each other, and `ranked` is a sentence about them; by default, all methods that
-    use labels only are one contest.
+    use labels only are one contest, or there is a contest for each level of knowledge if the records have it.
+    `reference` is the method from which the page shows differences. `anchors` are published numbers.
     """
 
     whose: str = "An experiment"
     citation: str = ""
     method_names: dict[str, Any] = field(default_factory=lambda: dict(METHOD_NAMES))  # method -> `MethodName`
     contests: dict[str, Any] | None = None  # name of the contest -> names of methods
-    ranked: str = "The ranking compares the methods that use labels only."
+    ranked: str = ""  # empty: a sentence about the default contests
     figures: tuple[str, ...] = MAIN_SCORES
     figures_title: str = "Figures"
     questions: Questions | None = None
     chapters: Any = None  # function that returns the page's chapters from the results
+    reference: str = "naive"
+    anchors: tuple[PublishedNumber, ...] = ()
 
 
 # --- the story of a specification
 
 
 def story_of_spec(spec: Record, base: Story) -> Story:
-    """Return a story with the method names and questions of a specification."""
+    """Return a story with the method names, questions and published numbers of a specification.
+
+    The entry `anchors` of the specification is the path of a file of published numbers, relative to its folder, or the
+    content of such a file.
+    """
     own = {name: _method_name(name, entry) for name, entry in spec.get("own_methods", {}).items()}
     asked = spec.get("questions", {})
     questions = Questions(TITLE, NOTE, partial(answers, asked)) if asked else base.questions
-    return replace(base, method_names={**base.method_names, **own}, questions=questions)
+    anchors = _anchors(spec) if spec.get("anchors") else base.anchors
+    return replace(base, method_names={**base.method_names, **own}, questions=questions, anchors=anchors)
+
+
+def _anchors(spec: Record) -> tuple[PublishedNumber, ...]:
+    given = spec["anchors"]
+    return (
+        read_anchors(Path(spec.get("folder", ""), given)) if isinstance(given, str) else check_anchors(given, "anchors")
+    )
 
 
 def _method_name(name: str, entry: Mapping[str, Any]) -> MethodName:
