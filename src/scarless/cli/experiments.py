@@ -82,8 +82,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         "reproduce",
         help="run an experiment of a publication, or our comparison of the field, and write a page with the results",
         description="Run an experiment and write report.html: bekker2019 is the experiment of Bekker, Robberechts and "
-        "Davis (2019); teisseyre2025 has the tables, splits and labels of Teisseyre et al. (2025), with their published "
-        "numbers beside ours; field compares the methods of the field with ours. If the command is stopped, repeat it "
+        "Davis (2019); teisseyre2025 has the tables, splits and labels of Teisseyre et al. (2025), with their numbers "
+        "beside ours; field compares the methods of the field with ours. If the command is stopped, repeat it "
         "to continue.",
     )
     run.add_argument(

@@ -1,23 +1,25 @@
-"""The experiments of papers: for each paper, its specification, methods, questions and texts."""
+"""The experiments of papers, and the comparison of the field: specifications, methods, questions and texts."""
 
 from pathlib import Path
+from typing import Any
 
 from scarless.experiments import Store, methods
-from scarless.papers import bekker2019
+from scarless.papers import bekker2019, field, teisseyre2025
 from scarless.report import Story, names, render_report
 from scarless.report.story import story_of_spec
 
-__all__ = ["METHODS", "PLAIN", "render_results", "story_of"]
+__all__ = ["EXPERIMENTS", "METHODS", "PLAIN", "render_results", "story_of"]
 
-METHODS = {**methods.METHODS, **bekker2019.METHODS}
-PLAIN = Story(method_names={**names.METHOD_NAMES, **bekker2019.METHOD_NAMES})
+EXPERIMENTS: dict[str, Any] = {"bekker2019": bekker2019, "teisseyre2025": teisseyre2025, "field": field}
+METHODS = {**methods.METHODS, **bekker2019.METHODS, **field.METHODS}
+PLAIN = Story(method_names={**names.METHOD_NAMES, **bekker2019.METHOD_NAMES, **field.METHOD_NAMES})
 
 
 def story_of(digest: str) -> Story:
-    """Return the story of the paper whose experiment has this digest, or a plain story for any other experiment.
+    """Return the story of the experiment that has this digest, or a plain story for any other experiment.
 
-    The digest does not depend on the datasets, so a run on some of a paper's datasets still has the paper's story. Any
-    other change of the specification gives another digest.
+    The digest does not depend on the datasets, so a run on some of the datasets still has the story. Any other change
+    of the specification gives another digest.
 
     Examples
     --------
@@ -26,8 +28,11 @@ def story_of(digest: str) -> Story:
     >>> story_of("0123456789ab").whose
     'An experiment'
     """
-    of_paper = {bekker2019.specification(quick=quick).digest for quick in (False, True)}
-    return bekker2019.STORY if digest in of_paper else PLAIN
+    for experiment in EXPERIMENTS.values():
+        if digest in {experiment.specification(quick=quick).digest for quick in (False, True)}:
+            story: Story = experiment.STORY
+            return story
+    return PLAIN
 
 
 def render_results(folder: str | Path) -> Path:
