@@ -1,4 +1,4 @@
-"""LBE: one EM step by enumeration, fixed points, the effect of wrong weights, start, stop, tables and errors."""
+"""LBE: one EM step by enumeration, fixed points, start, stop, tables and errors."""
 
 import warnings
 from itertools import product
@@ -120,42 +120,6 @@ def test_converged_fit_is_a_stationary_point_of_the_penalised_likelihood():
 
     np.testing.assert_allclose(slopes(beta), 0, atol=5e-3)
     assert np.abs(slopes(beta + 0.01)).max() > 0.1
-
-
-# --- the error of public implementations: the propensity is fitted with weight 1 on unlabelled rows
-
-
-def alternate(sx, f, n_iter, *, weighted):
-    """Iterate LBE for one cell with a label rate `sx`, in which each model is one number."""
-    e = sx
-    for _ in range(n_iter):
-        q = f * (1 - e) / (1 - f * e)
-        f, e = sx + (1 - sx) * q, sx / (sx + (1 - sx) * q) if weighted else sx
-    return f, e
-
-
-@pytest.mark.parametrize("sx", [0.05, 0.3])
-def test_weight_one_on_unlabelled_rows_drives_f_to_one(sx):
-    wrong = [alternate(sx, 0.4, n, weighted=False)[0] for n in (10, 100, 1000, 20_000)]
-    assert (np.diff(wrong) > 0).all()
-    assert wrong[-1] > 0.99
-    f, e = alternate(sx, 0.4, 100, weighted=True)
-    assert f * e == pytest.approx(sx, abs=1e-12)  # the right weights reproduce the rate of labels
-    assert f < 0.9
-
-
-def test_weight_one_on_unlabelled_rows_calls_nearly_every_row_positive():
-    X, y, s, _, _ = two_logistic_models(500, 4)
-    f, e, w = LogisticLearner(C=1.0), LogisticLearner(C=1.0), np.ones(500)
-    for model in (f, e):
-        model.fit(X, s, balanced_weights(s, w))
-    for _ in range(40):
-        q = posterior(f.probability(X), e.probability(X), s)
-        f.fit(X, q, w)
-        e.fit(X, s, w)
-    right = fit_quietly(LBEClassifier(n_iter=40), X, s)
-    assert (f.probability(X) > 0.5).mean() > y.mean() + 0.15
-    assert np.mean(right.predict(X) == y) > np.mean((f.probability(X) > 0.5) == y) + 0.05
 
 
 # --- results
