@@ -44,6 +44,13 @@ RANKS_NOTE = (
     "For each dataset, the methods are ranked by their mean score over its runs. The Friedman test shows whether the "
     "average ranks differ at all; the Nemenyi test shows which average ranks differ."
 )
+INTERVALS_OVER_RUNS = (
+    "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows, "
+    "so the intervals describe the spread of this protocol and are too narrow for new data."
+)
+INTERVALS_OVER_DATASETS = (
+    "Intervals are t intervals of the mean over datasets, where the score of a dataset is the mean over its runs."
+)
 RANKED_BY_LABELS = "The ranking compares the methods that use labels only."
 RANKED_BY_LEVEL = (
     "Each contest compares the methods that know as much as it says, or less; methods that know the true classes are "
@@ -67,6 +74,7 @@ class Report:
     answers: tuple[Answer, ...]
     opening: tuple[Chapter, ...]
     figures_title: str
+    interval_note: str
     score_figures: tuple[Figure, ...]
     ranks_note: str
     rank_figures: tuple[Figure, ...]
@@ -78,10 +86,6 @@ class Report:
         "Times are wall-clock times on one core; other work on the machine lengthens them. A step that several methods "
         "share, such as the fit of SAR-EM, is computed once but counted for each method, so the sums exceed the time "
         "of the experiment."
-    )
-    interval_note: ClassVar[str] = (
-        "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows, "
-        "so the intervals describe the spread of this protocol and are too narrow for new data."
     )
     footer: ClassVar[str] = (
         "Files in the same folder: results.csv has a row for each dataset, setting, k and method; records.csv has a "
@@ -125,6 +129,7 @@ def build_report(
         answers=_answers(results, story),
         opening=_opening(results, story),
         figures_title=story.figures_title,
+        interval_note=INTERVALS_OVER_DATASETS if results.large else INTERVALS_OVER_RUNS,
         score_figures=tuple((condition_figures if results.large else score_figures)(results, story.figures)),
         ranks_note=_ranks_note(results, story),
         rank_figures=tuple(rank_figures(results, story.figures)),

@@ -8,9 +8,9 @@ from importlib.resources import files
 from scarless.papers.bekker2019.methods import CONTESTS, FIGURES, METHOD_NAMES
 from scarless.papers.bekker2019.questions import QUESTIONS
 from scarless.report import Story, names
+from scarless.report.chapters import Chapter, Point, Points
 from scarless.report.names import SCORES, dataset_label
 from scarless.report.results import Duel, Results, duels
-from scarless.report.chapters import Chapter, Point, Points
 from scarless.report.tables import Section, Table, TableCell, section
 from scarless.report.words import NO_VALUE, signed, with_half
 
