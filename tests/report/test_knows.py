@@ -64,7 +64,7 @@ def test_records_that_do_not_say_what_methods_know_have_no_new_parts(told):
     assert best_methods(results, "a", S1, "balanced_accuracy") == {"upu"}
     assert method_table(results).head == ("method", "description", "name in the files")
     report = build_report(*made.everything)
-    assert report.opening == ()
+    assert report.chapters == ()
     assert report.ranks_note.endswith("The ranking compares the methods that use labels only.")
     assert results_csv(*made.everything).startswith("dataset,setting,k,method,n_runs,")
 

@@ -37,3 +37,4 @@ class Chapter:
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
     details: tuple[tuple[str, Table], ...] = ()
+    before_figures: bool = False  # else it comes at the end of the page

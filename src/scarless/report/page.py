@@ -72,7 +72,6 @@ class Report:
     answers_title: str
     answers_note: str
     answers: tuple[Answer, ...]
-    opening: tuple[Chapter, ...]
     figures_title: str
     interval_note: str
     score_figures: tuple[Figure, ...]
@@ -96,7 +95,7 @@ class Report:
     @property
     def figures(self) -> tuple[Figure, ...]:
         """All figures of the page."""
-        within = [figure for chapter in (*self.opening, *self.chapters) for figure in chapter.figures]
+        within = [figure for chapter in self.chapters for figure in chapter.figures]
         return (*self.score_figures, *self.rank_figures, *within)
 
 
@@ -127,7 +126,6 @@ def build_report(
         answers_title=story.questions.title if story.questions else "",
         answers_note=story.questions.note if story.questions else "",
         answers=_answers(results, story),
-        opening=_opening(results, story),
         figures_title=story.figures_title,
         interval_note=INTERVALS_OVER_DATASETS if results.large else INTERVALS_OVER_RUNS,
         score_figures=tuple((condition_figures if results.large else score_figures)(results, story.figures)),
@@ -138,7 +136,7 @@ def build_report(
         score_tables=()
         if results.large
         else tuple((dataset_label(dataset), score_tables(results, dataset)) for dataset in results.datasets),
-        chapters=() if story.chapters is None else story.chapters(results),
+        chapters=(*_opening(results, story), *(() if story.chapters is None else story.chapters(results))),
     )
 
 
@@ -162,7 +160,7 @@ def _opening(results: Results, story: Story) -> tuple[Chapter, ...]:
             effects_chapter(results, story.reference, story.figures),
         ]
     found += [anchors_chapter(results, story.anchors)] if story.anchors else []
-    return tuple(chapter for chapter in found if chapter is not None)
+    return tuple(replace(chapter, before_figures=True) for chapter in found if chapter is not None)
 
 
 def _ranks_note(results: Results, story: Story) -> str:

@@ -185,7 +185,7 @@ def _has_runs(results: Results) -> NDArray[np.intp]:
 
 
 @dataclass(frozen=True)
-class Effect:
+class MethodDifference:
     """How much better a method is than the reference by a score: the mean over datasets, with its interval."""
 
     method: str
@@ -193,7 +193,7 @@ class Effect:
     better_on: int  # number of datasets with a positive difference
 
 
-def effects(results: Results, reference: str, score: str) -> list[Effect]:
+def effects(results: Results, reference: str, score: str) -> list[MethodDifference]:
     """Return the difference of each method from the reference, the largest first.
 
     Parameters
@@ -207,7 +207,7 @@ def effects(results: Results, reference: str, score: str) -> list[Effect]:
 
     Returns
     -------
-    list of Effect
+    list of MethodDifference
         Methods without a run in common with the reference are left out.
     """
     cube = (-1.0 if SCORES[score].lower_is_better else 1.0) * results.cube(score)
@@ -218,7 +218,7 @@ def effects(results: Results, reference: str, score: str) -> list[Effect]:
         gains = mean_of_finite(mean_of_finite(cube[:, :, i] - of_reference, axis=2), axis=1)
         difference = mean_interval(gains)
         if method != reference and difference.n:
-            found.append(Effect(method, difference, int((gains > 0).sum())))
+            found.append(MethodDifference(method, difference, int((gains > 0).sum())))
     return sorted(found, key=lambda each: (-each.difference.mean, each.method))
 
 
@@ -266,7 +266,7 @@ def effects_chapter(results: Results, reference: str, scores: Sequence[str]) -> 
     return Chapter("effects", "Differences", title, EFFECTS_NOTE, (), (table,), (figure,))
 
 
-def _effect_cells(found: Sequence[Effect], method: str, score: str) -> list[TableCell]:
+def _effect_cells(found: Sequence[MethodDifference], method: str, score: str) -> list[TableCell]:
     each = next((each for each in found if each.method == method), None)
     if each is None:
         return [TableCell(NO_VALUE), TableCell("")]
@@ -274,7 +274,7 @@ def _effect_cells(found: Sequence[Effect], method: str, score: str) -> list[Tabl
     return [TableCell(text, strong=each.difference.clear), TableCell(f"{each.better_on} of {each.difference.n}")]
 
 
-def _effect_figure(results: Results, reference: str, by_score: dict[str, list[Effect]]) -> Figure:
+def _effect_figure(results: Results, reference: str, by_score: dict[str, list[MethodDifference]]) -> Figure:
     panels, values = [], []
     for score, found in by_score.items():
         rows = [_effect_row(results, each, SCORES[score].decimals) for each in found]
@@ -297,7 +297,7 @@ def _effect_figure(results: Results, reference: str, by_score: dict[str, list[Ef
     )
 
 
-def _effect_row(results: Results, each: Effect, decimals: int) -> DotRow:
+def _effect_row(results: Results, each: MethodDifference, decimals: int) -> DotRow:
     mean, half = each.difference.mean, each.difference.half
     reach = half if isfinite(half) else 0.0
     ends = mean - reach, mean + reach
