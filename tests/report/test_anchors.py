@@ -154,6 +154,7 @@ def test_the_chapter_has_ours_published_differences_and_verdicts(made):
     (_, naive), (title, sar_em) = chapter.details
     assert title == "SAR-EM, balanced accuracy: all numbers"
     assert cells_of(naive) == [["Adult", "S1", "0.705 ± 0.000", "0.7", "+0.005"]]
+    assert [row[3] for row in cells_of(sar_em)] == ["0.80", "0.82", "0.90", "0.90"]
     assert [row[4] for row in cells_of(sar_em)] == ["+0.010", "−0.010", "+0.030", "+0.030"]
     assert [row[4].strong for row in sar_em.sections[0].rows] == [False, False, True, True]
     assert [point.text for point in chapter.lists[0].points] == [

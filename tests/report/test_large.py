@@ -58,6 +58,15 @@ def test_an_experiment_below_the_limit_shows_every_dataset(made, told):
     report = build_report(*small.everything)
     assert [title for title, _ in report.score_tables] == list(DATASETS[:3])
     assert report.tables_note == ""
+    assert not any(figure.folded for figure in report.score_figures)
+
+
+def test_many_panels_are_folded(told):
+    made = told(scores, datasets=DATASETS, mechanisms=CONDITIONS, methods=METHODS[:2])
+    report = build_report(*made.everything)
+    assert report.score_tables
+    assert all(figure.folded for figure in report.score_figures)
+    assert '<details class="card"><summary>balanced accuracy, labelled by S0</summary><figure' in render_page(report)
 
 
 def test_a_panel_of_a_condition_has_a_row_for_each_method_sorted_by_its_mean(report):

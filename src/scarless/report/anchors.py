@@ -346,12 +346,13 @@ def _verdict_row(
 def _number_table(key: tuple[str, str, str], found: Sequence[Compared]) -> Table:
     _, score, source = key
     decimals = SCORES[score].decimals
+    published = max(len(f"{each.published.value:g}".partition(".")[2]) for each in found)
     rows: list[list[str | TableCell]] = [
         [
             dataset_label(each.published.dataset),
             each.published.condition.label,
             with_half(each.ours, decimals),
-            f"{each.published.value:g}",
+            plain(each.published.value, published),
             TableCell(signed(each.difference, decimals), strong=each.within is False),
         ]
         for each in found
