@@ -216,7 +216,10 @@ def test_packages_for_any_experiment_do_not_mention_a_paper(package):
     files = [path for path in (ROOT / package).rglob("*") if path.suffix in {".py", ".toml", ".jinja", ".css", ".md"}]
     assert len(files) > 7
     found = {path.name: re.findall(r"(?i)paper|publish|bekker", path.read_text(encoding="utf-8")) for path in files}
-    assert {name: words for name, words in found.items() if words} == {}
+    # Any experiment may be compared with published numbers; the modules that read and show them say so.
+    allowed = {"anchors.py": {"publish"}, "story.py": {"publish"}, "page.py": {"publish"}, "__init__.py": {"publish"}}
+    wrong = {name: set(map(str.lower, words)) - allowed.get(name, set()) for name, words in found.items()}
+    assert {name: words for name, words in wrong.items() if words} == {}
 
 
 def test_array_types_are_named_in_one_module():

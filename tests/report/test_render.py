@@ -125,12 +125,35 @@ def test_page_of_the_whole_experiment_is_small(page):
 
 
 def test_figures_are_files_of_valid_svg(folder):
-    files = sorted((folder / "figures").iterdir())
+    files = sorted((folder / "figures").glob("*.svg"))
     assert len(files) == 12
     for file in files:
         root = ElementTree.parse(file).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert float(root.get("width")) == 2 * 24 + 2 * 358 + 36
+
+
+def test_every_figure_is_also_a_csv_file_with_the_numbers_that_it_shows(folder, full):
+    figures = folder / "figures"
+    assert {path.stem for path in figures.glob("*.csv")} == {path.stem for path in figures.glob("*.svg")}
+    report = build_report(*full.everything)
+    for figure in report.figures:
+        with (figures / f"{figure.name}.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == sum(len(panel.dots) for panel in figure.panels)
+    with (figures / "mse_f-all.csv").open(newline="") as file:
+        first = next(csv.DictReader(file))
+    values = [
+        each["mse_f"]
+        for each in full.records
+        if all(each[name] == value for name, value in (("k", 2), ("setting", "all")))
+        and (each["dataset"], each["method"]) == (first["dataset"], first["method"])
+    ]
+    assert float(first["mean"]) == pytest.approx(sum(values) / 25, rel=1e-5)
+    with (figures / "ranks-mse_f-all.csv").open(newline="") as file:
+        ranks = [row for row in csv.DictReader(file) if row["k"] == "2"]
+    assert {row["method"]: float(row["average_rank"]) for row in ranks}["sar-em"] == 1.0
+    assert "as a CSV file of the same name" in report.footer
 
 
 def test_rendering_again_gives_the_same_bytes(make, tmp_path):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import fsum, isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -52,15 +53,16 @@ def mean_interval(values: Sequence[float] | Vector) -> MeanInterval:
     >>> mean_interval([1.0, 2.0, 3.0])
     MeanInterval(mean=2.0, half=2.48..., n=3)
     """
-    finite = np.asarray(values, dtype=np.float64)
-    finite = finite[np.isfinite(finite)]
-    n = finite.size
+    # Most rows have few runs, for which Python's sums are several times faster than NumPy's.
+    finite = [float(value) for value in values if value is not None and isfinite(value)]
+    n = len(finite)
     if n == 0:
         return MeanInterval(float("nan"), float("nan"), 0)
-    if n > 1 and np.all(finite == finite[0]):  # A computed mean would have rounding errors.
-        return MeanInterval(float(finite[0]), 0.0, n)
-    half = _t_quantile(n - 1) * float(finite.std(ddof=1)) / n**0.5 if n > 1 else float("nan")
-    return MeanInterval(float(finite.mean()), half, n)
+    if n > 1 and min(finite) == max(finite):  # A computed mean would have rounding errors.
+        return MeanInterval(finite[0], 0.0, n)
+    mean = fsum(finite) / n
+    variance = fsum((value - mean) ** 2 for value in finite) / (n - 1) if n > 1 else float("nan")
+    return MeanInterval(mean, _t_quantile(n - 1) * sqrt(variance / n) if n > 1 else float("nan"), n)
 
 
 def mean_of_finite(values: Any, axis: int) -> Any:

@@ -43,7 +43,7 @@ from scarless.report.chapters import Chapter, Point, Points
 from scarless.report.names import SCORES, dataset_label
 from scarless.report.results import Condition, Results, Row
 from scarless.report.tables import Table, TableCell, section
-from scarless.report.words import NO_VALUE, plain, signed, with_half
+from scarless.report.words import plain, signed, with_half
 
 TOP_KEYS = ("source", "tolerance", "anchor")
 KEYS = ("method", "table", "mechanism", "k", "metric", "value", "values", "source", "tolerance")
@@ -279,31 +279,27 @@ def anchors_chapter(results: Results, anchors: Sequence[PublishedNumber]) -> Cha
     for each in compared:
         groups.setdefault((each.published.method, each.published.score, each.published.source), []).append(each)
     asked = {key: sum(_group_of(each) == key for each in anchors) for key in groups}
-    verdicts = [_verdict_row(results, key, found, asked[key]) for key, found in groups.items()]
-    head = (
-        "method",
-        "score",
-        "verdict",
-        "numbers",
-        "mean distance",
-        "largest difference",
-        "where",
-        "tolerance",
-        "source",
+    sources = dict.fromkeys(key[2] for key in groups)
+    sections = tuple(
+        section(source, [_verdict_row(results, key, groups[key], asked[key]) for key in groups if key[2] == source])
+        for source in sources
     )
-    tables = ()
-    if verdicts:
-        caption = "Ours compared with published numbers. Bold: not within the tolerance"
-        tables = (Table(caption, head, (section("", verdicts),), (0, 1, 2, 6, 8)),)
-    details = tuple(_number_table(results, key, found) for key, found in groups.items())
-    points = [Point(text) for text in (*_in_words(results, groups, asked), *_not_compared(results, anchors, compared))]
-    sources = [Point(source) for source in dict.fromkeys(each.source for each in anchors)]
+    head = ("method", "score", "verdict", "numbers", "mean distance", "largest difference", "where")
+    caption = "Ours compared with published numbers. Bold: not within the tolerance"
+    tables = (Table(caption, head, sections, (0, 1, 2, 6)),) if sections else ()
+    details = tuple(
+        (f"{_label(results, key[0])}, {SCORES[key[1]].label}: all numbers", _number_table(key, found))
+        for key, found in groups.items()
+    )
+    points = [*_in_words(results, groups, asked), *_not_compared(results, anchors, compared)]
+    others = [source for source in dict.fromkeys(each.source for each in anchors) if source not in sources]
+    lists = (("", points), ("Sources without any result here", others))
     return Chapter(
         "published",
         "Published numbers",
         "Published numbers beside ours",
         NOTE,
-        (Points("", tuple(points)), Points("Sources", tuple(sources))),
+        tuple(Points(title, tuple(map(Point, texts))) for title, texts in lists if texts),
         tables,
         (),
         details,
@@ -325,15 +321,16 @@ def _verdict(found: Sequence[Compared], asked: int) -> str:
     if not judged:
         return f"no tolerance given{so_far}"
     outside = sum(not each.within for each in judged)
-    return (f"not within tolerance: {outside} of {len(judged)}" if outside else "within tolerance") + so_far
+    tolerances = {each.published.tolerance for each in judged}
+    limit = f"{tolerances.pop():g}" if len(tolerances) == 1 else "the tolerances"
+    return (f"not within {limit}: {outside} of {len(judged)}" if outside else f"within {limit}") + so_far
 
 
 def _verdict_row(
     results: Results, key: tuple[str, str, str], found: Sequence[Compared], asked: int
 ) -> list[str | TableCell]:
-    method, score, source = key
+    method, score, _ = key
     largest, decimals = _largest(found), SCORES[score].decimals
-    tolerances = sorted({each.published.tolerance for each in found if each.published.tolerance is not None})
     outside = any(each.within is False for each in found)
     return [
         _label(results, method),
@@ -343,26 +340,25 @@ def _verdict_row(
         plain(sum(abs(each.difference) for each in found) / len(found), decimals),
         TableCell(signed(largest.difference, decimals), strong=largest.within is False),
         f"{dataset_label(largest.published.dataset)}, {largest.published.condition.label}",
-        ", ".join(f"{each:g}" for each in tolerances) or NO_VALUE,
-        source,
     ]
 
 
-def _number_table(results: Results, key: tuple[str, str, str], found: Sequence[Compared]) -> Table:
-    method, score, source = key
+def _number_table(key: tuple[str, str, str], found: Sequence[Compared]) -> Table:
+    _, score, source = key
     decimals = SCORES[score].decimals
-    rows = [
+    published = max(len(f"{each.published.value:g}".partition(".")[2]) for each in found)
+    rows: list[list[str | TableCell]] = [
         [
             dataset_label(each.published.dataset),
             each.published.condition.label,
             with_half(each.ours, decimals),
-            f"{each.published.value:g}",
+            plain(each.published.value, published),
             TableCell(signed(each.difference, decimals), strong=each.within is False),
         ]
         for each in found
     ]
     head = ("dataset", "condition", "ours", "published", "difference")
-    caption = f"{_label(results, method)}, {SCORES[score].label}: each number of {source}"
+    caption = f"Published: {source}. Ours: mean ± half-width of the 95% interval over runs"
     return Table(caption, head, (section("", rows),), (0, 1))
 
 

@@ -26,7 +26,7 @@ class Points:
 class Chapter:
     """A section of the page; `anchor` is its name in links, `name` its name in the menu.
 
-    The tables in `details` are folded: the page shows their captions, and a reader opens them.
+    The tables in `details` are folded: the page shows their titles, and a reader opens them.
     """
 
     anchor: str
@@ -36,4 +36,5 @@ class Chapter:
     lists: tuple[Points, ...] = ()
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
-    details: tuple[Table, ...] = ()
+    details: tuple[tuple[str, Table], ...] = ()
+    before_figures: bool = False  # else it comes at the end of the page

@@ -33,6 +33,7 @@ RANK_LIST = (
     f"With more than {MAX_METHODS_ON_A_LINE} methods, the lines reach half the critical difference (CD) to each side: "
     "average ranks differ significantly (Nemenyi test at 5%) if the lines do not overlap."
 )
+MAX_OPEN_PANELS = 40  # of one score; with more, the figures are folded, because the page would be too long
 KNOWS_COLOURS = ("k1", "k3", "k2", "k0", "k0")  # of the entries of KNOWS
 
 
@@ -149,6 +150,7 @@ def _score_figure(results: Results, score: str, setting: str) -> Figure:
         tuple(panels),
         ("dataset", "setting", "k", "method", "mean", "half_width", "n_runs"),
         tuple(values),
+        folded=len(results.datasets) * len(results.counts) > MAX_OPEN_PANELS,
     )
 
 

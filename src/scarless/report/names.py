@@ -181,10 +181,14 @@ SCORE_GROUPS = {  # The score tables are split into these groups if there are ma
 }  # fmt: skip
 MAX_LABEL_LENGTH = 22  # characters of a method's label in a figure
 MAIN_SCORES = ("balanced_accuracy", "mse_f", "auc_f", "mse_e")
-SUMMARY_SCORES = (
-    "balanced_accuracy", "balanced_accuracy_at_prior", "auc_f", "average_precision", "mse_f", "calibration_error",
-    "mse_e", "class_prior_error",
-)  # fmt: skip
+SUMMARY_LABELS = {  # scores of the summary, with labels that fit into narrow columns
+    "balanced_accuracy": "bal. acc.",
+    "balanced_accuracy_at_prior": "at prior",
+    "auc_f": "AUC",
+    "mse_f": "MSE f",
+    "mse_e": "MSE e",
+    "class_prior_error": "prior error",
+}
 
 # What a method knows besides the labels, from least to most. A method that knows an entry counts as one that may know
 # all entries before it.

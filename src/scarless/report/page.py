@@ -44,6 +44,13 @@ RANKS_NOTE = (
     "For each dataset, the methods are ranked by their mean score over its runs. The Friedman test shows whether the "
     "average ranks differ at all; the Nemenyi test shows which average ranks differ."
 )
+INTERVALS_OVER_RUNS = (
+    "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows, "
+    "so the intervals describe the spread of this protocol and are too narrow for new data."
+)
+INTERVALS_OVER_DATASETS = (
+    "Intervals are t intervals of the mean over datasets, where the score of a dataset is the mean over its runs."
+)
 RANKED_BY_LABELS = "The ranking compares the methods that use labels only."
 RANKED_BY_LEVEL = (
     "Each contest compares the methods that know as much as it says, or less; methods that know the true classes are "
@@ -65,8 +72,8 @@ class Report:
     answers_title: str
     answers_note: str
     answers: tuple[Answer, ...]
-    opening: tuple[Chapter, ...]
     figures_title: str
+    interval_note: str
     score_figures: tuple[Figure, ...]
     ranks_note: str
     rank_figures: tuple[Figure, ...]
@@ -79,10 +86,6 @@ class Report:
         "share, such as the fit of SAR-EM, is computed once but counted for each method, so the sums exceed the time "
         "of the experiment."
     )
-    interval_note: ClassVar[str] = (
-        "Intervals are t intervals of the mean over the runs of a dataset. Runs share splits, and splits share rows, "
-        "so the intervals describe the spread of this protocol and are too narrow for new data."
-    )
     footer: ClassVar[str] = (
         "Files in the same folder: results.csv has a row for each dataset, setting, k and method; records.csv has a "
         "row for each run; figures/ has each figure as an SVG file, and the numbers that it shows as a CSV file of the "
@@ -92,7 +95,7 @@ class Report:
     @property
     def figures(self) -> tuple[Figure, ...]:
         """All figures of the page."""
-        within = [figure for chapter in (*self.opening, *self.chapters) for figure in chapter.figures]
+        within = [figure for chapter in self.chapters for figure in chapter.figures]
         return (*self.score_figures, *self.rank_figures, *within)
 
 
@@ -123,8 +126,8 @@ def build_report(
         answers_title=story.questions.title if story.questions else "",
         answers_note=story.questions.note if story.questions else "",
         answers=_answers(results, story),
-        opening=_opening(results, story),
         figures_title=story.figures_title,
+        interval_note=INTERVALS_OVER_DATASETS if results.large else INTERVALS_OVER_RUNS,
         score_figures=tuple((condition_figures if results.large else score_figures)(results, story.figures)),
         ranks_note=_ranks_note(results, story),
         rank_figures=tuple(rank_figures(results, story.figures)),
@@ -133,7 +136,7 @@ def build_report(
         score_tables=()
         if results.large
         else tuple((dataset_label(dataset), score_tables(results, dataset)) for dataset in results.datasets),
-        chapters=() if story.chapters is None else story.chapters(results),
+        chapters=(*_opening(results, story), *(() if story.chapters is None else story.chapters(results))),
     )
 
 
@@ -157,7 +160,7 @@ def _opening(results: Results, story: Story) -> tuple[Chapter, ...]:
             effects_chapter(results, story.reference, story.figures),
         ]
     found += [anchors_chapter(results, story.anchors)] if story.anchors else []
-    return tuple(chapter for chapter in found if chapter is not None)
+    return tuple(replace(chapter, before_figures=True) for chapter in found if chapter is not None)
 
 
 def _ranks_note(results: Results, story: Story) -> str:

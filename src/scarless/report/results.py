@@ -159,7 +159,7 @@ class Results:
         datasets, conditions, methods = (
             {name: i for i, name in enumerate(names)} for names in (self.datasets, self.conditions, self.methods)
         )
-        found = []
+        found: list[tuple[tuple[int, ...], Record]] = []
         for row, runs in self.runs.items():
             condition = Condition(row.setting, row.k)
             if row.dataset in datasets and condition in conditions and row.method in methods:
@@ -239,8 +239,8 @@ class Results:
                 ]
                 table = np.reshape(means, (-1, len(there)))
                 # A dataset is ranked only if all methods have the score, so methods without any score are left out.
-                scored = np.isfinite(table).any(axis=0)
-                ranked = tuple(method for method, has in zip(there, scored, strict=True) if has)
+                scored = np.flatnonzero(np.isfinite(table).any(axis=0))
+                ranked = tuple(there[i] for i in scored)
                 if ranked:
                     table = table[:, scored]
             lower = bool(SCORES[score].lower_is_better) or (condition is None and SCORES[score].signed)

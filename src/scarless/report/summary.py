@@ -11,25 +11,28 @@ from scarless.experiments.statistics import MeanInterval, mean_interval, mean_of
 from scarless.outside.progress import duration
 from scarless.report.chapters import Chapter
 from scarless.report.figures import DotRow, Figure, axis_between, colour_of, dot_panel, knows_legend
-from scarless.report.names import BOLD_RULE, SCORES, SUMMARY_SCORES
+from scarless.report.names import BOLD_RULE, SCORES, SUMMARY_LABELS
 from scarless.report.results import MIN_RUNS, Condition, Results
 from scarless.report.tables import Section, Table, TableCell, section, unbeaten
-from scarless.report.words import NO_VALUE, plain, signed
+from scarless.report.words import NO_VALUE, plain, signed, with_half
 
+# Coverage of the t interval of 95%, measured on 4,000 simulated sets of differences: 0.95 for normal ones; 0.89 with 5
+# and 0.93 with 28 datasets for exponential ones; 0.40 and 0.94 if one dataset in ten has all of the difference.
 SUMMARY_NOTE = (
     "A case is a dataset in a condition; its score is the mean over its runs, and every case counts the same. Means of "
     "methods with different numbers of cases are not comparable; such methods are not marked, and the differences "
-    "below use common runs only. Errors of the class prior are means of absolute values."
+    "below use common runs only. At prior: balanced accuracy with the cut-off at the true class prior. Prior error: "
+    "mean absolute error of the class prior. Failed: failed runs, and in brackets cases without any finished run."
 )
 EFFECTS_NOTE = (
     "With many datasets, small differences become significant; this section shows how large they are. A difference is "
     "paired by run, averaged over the runs and conditions of a dataset, and positive if the method is better. The 95% "
-    "interval is the t interval of the mean over datasets, so it describes other datasets of this kind."
+    "interval is the t interval of the mean over datasets, so it describes other datasets of this kind. If a few "
+    "datasets decide the mean, the interval is too short; compare the number of datasets on which the method is better."
 )
-SUFFIX = {"class_prior_error": "|class prior error|"}  # labels of scores whose absolute values are averaged
 
 
-def summary_chapter(results: Results, scores: Sequence[str] = SUMMARY_SCORES) -> Chapter:
+def summary_chapter(results: Results, scores: Sequence[str] = tuple(SUMMARY_LABELS)) -> Chapter:
     """Return the chapter with the means of all methods over all datasets and conditions, and in each condition.
 
     Parameters
@@ -47,17 +50,16 @@ def summary_chapter(results: Results, scores: Sequence[str] = SUMMARY_SCORES) ->
     counts = _count(results)
     everywhere = _summary_section(results, there, counts, results.conditions, "")
     n_cases = len(results.datasets) * len(results.conditions)
-    head = _head(results, there)
+    head = _head(there)
     caption = (
         f"Means over {len(results.datasets)} datasets and {len(results.conditions)} conditions ({n_cases} cases). "
     )
     tables = (Table(f"{caption}{_rule(there)}", head, (everywhere,), (0, 1)),)
-    details = ()
+    details: tuple[tuple[str, Table], ...] = ()
     if len(results.conditions) > 1:
         sections = [_summary_section(results, there, counts, (each,), each.label) for each in results.conditions]
-        details = (
-            Table(f"The same for each condition: means over datasets. {_rule(there)}", head, tuple(sections), (0, 1)),
-        )
+        by_condition = Table(f"Means over datasets. {_rule(there)}", head, tuple(sections), (0, 1))
+        details = ((f"The same for each of the {len(results.conditions)} conditions", by_condition),)
     return Chapter("summary", "Summary", "All methods in one table", SUMMARY_NOTE, (), tables, (), details)
 
 
@@ -71,9 +73,9 @@ def _rule(scores: Sequence[str]) -> str:
     return BOLD_RULE + wins
 
 
-def _head(results: Results, scores: Sequence[str]) -> tuple[str, ...]:
-    labels = [SUFFIX.get(score, SCORES[score].label) for score in scores]
-    return ("method", "knows", *labels, "wins", "cases", "failed", "warned", "a run")
+def _head(scores: Sequence[str]) -> tuple[str, ...]:
+    labels = [SUMMARY_LABELS.get(score, SCORES[score].label) for score in scores]
+    return ("method", "knows", *labels, "wins", "failed", "warned", "a run")
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,7 @@ def _summary_section(
                 TableCell(results.knows(method) or NO_VALUE),
                 *(TableCell(plain(means[score][i], SCORES[score].decimals), method in best[score]) for score in scores),
                 TableCell(NO_VALUE if wins is None or levels[method] is None else str(wins[i])),
-                TableCell(str(there[i]) if there[i] == of else f"{there[i]} of {of}"),
-                TableCell(f"{failed:.0f}"),
+                TableCell(f"{failed:.0f}{f' ({of - there[i]} cases)' if there[i] < of else ''}"),
                 TableCell(f"{warned:.0f}"),
                 TableCell(duration(seconds / timed) if timed else NO_VALUE),
             ]
@@ -187,7 +188,7 @@ def _has_runs(results: Results) -> NDArray[np.intp]:
 
 
 @dataclass(frozen=True)
-class Effect:
+class MethodDifference:
     """How much better a method is than the reference by a score: the mean over datasets, with its interval."""
 
     method: str
@@ -195,7 +196,7 @@ class Effect:
     better_on: int  # number of datasets with a positive difference
 
 
-def effects(results: Results, reference: str, score: str) -> list[Effect]:
+def effects(results: Results, reference: str, score: str) -> list[MethodDifference]:
     """Return the difference of each method from the reference, the largest first.
 
     Parameters
@@ -209,7 +210,7 @@ def effects(results: Results, reference: str, score: str) -> list[Effect]:
 
     Returns
     -------
-    list of Effect
+    list of MethodDifference
         Methods without a run in common with the reference are left out.
     """
     cube = (-1.0 if SCORES[score].lower_is_better else 1.0) * results.cube(score)
@@ -220,7 +221,7 @@ def effects(results: Results, reference: str, score: str) -> list[Effect]:
         gains = mean_of_finite(mean_of_finite(cube[:, :, i] - of_reference, axis=2), axis=1)
         difference = mean_interval(gains)
         if method != reference and difference.n:
-            found.append(Effect(method, difference, int((gains > 0).sum())))
+            found.append(MethodDifference(method, difference, int((gains > 0).sum())))
     return sorted(found, key=lambda each: (-each.difference.mean, each.method))
 
 
@@ -253,63 +254,55 @@ def effects_chapter(results: Results, reference: str, scores: Sequence[str]) -> 
         [
             TableCell(results.label(method)),
             TableCell(results.knows(method) or NO_VALUE),
-            *(_effect_cell(found, method, score) for score, found in by_score.items()),
+            *(cell for score, found in by_score.items() for cell in _effect_cells(found, method, score)),
         ]
         for method in sorted(order, key=results.order_of)
     ]
-    labels = [SCORES[score].label for score in by_score]
+    labels = [label for score in by_score for label in (SCORES[score].label, "better on")]
     caption = (
-        f"Mean difference from {name} over {len(results.datasets)} datasets, with its 95% interval, and the number of "
-        "datasets on which the method is better. Bold: the interval excludes zero."
+        f"Mean difference from {name} over {len(results.datasets)} datasets ± half-width of its 95% interval, and the "
+        "number of datasets on which the method is better. Bold: the interval excludes zero."
     )
     table = Table(caption, ("method", "knows", *labels), (section("", rows),), (0, 1))
-    figures = tuple(_effect_figure(results, reference, score, found) for score, found in by_score.items())
-    return Chapter(
-        "effects", "Differences", f"How large the differences from {name} are", EFFECTS_NOTE, (), (table,), figures
-    )
+    title = f"How large the differences from {name} are"
+    figure = _effect_figure(results, reference, by_score)
+    return Chapter("effects", "Differences", title, EFFECTS_NOTE, (), (table,), (figure,))
 
 
-def _effect_cell(found: Sequence[Effect], method: str, score: str) -> TableCell:
+def _effect_cells(found: Sequence[MethodDifference], method: str, score: str) -> list[TableCell]:
     each = next((each for each in found if each.method == method), None)
     if each is None:
-        return TableCell(NO_VALUE)
-    mean, half, decimals = each.difference.mean, each.difference.half, SCORES[score].decimals
-    ends = f" ({signed(mean - half, decimals)} to {signed(mean + half, decimals)})" if isfinite(half) else ""
-    text = f"{signed(mean, decimals)}{ends}, {each.better_on} of {each.difference.n}"
-    return TableCell(text, strong=each.difference.clear)
+        return [TableCell(NO_VALUE), TableCell("")]
+    text = with_half(each.difference, SCORES[score].decimals, sign=True)
+    return [TableCell(text, strong=each.difference.clear), TableCell(f"{each.better_on} of {each.difference.n}")]
 
 
-def _effect_figure(results: Results, reference: str, score: str, found: Sequence[Effect]) -> Figure:
-    decimals = SCORES[score].decimals
-    rows, values = [], []
-    for each in found:
-        mean, half = each.difference.mean, each.difference.half
-        reach = half if isfinite(half) else 0.0
-        rows.append(
-            DotRow(
-                results.label(each.method), mean, mean - reach, mean + reach, signed(mean, decimals),
-                colour_of(results, each.method), each.difference.clear,
-            )
-        )  # fmt: skip
-        values.append((each.method, reference, mean, mean - half, mean + half, each.difference.n, each.better_on))
-    ends = [0.0, *(end for row in rows for end in (row.low, row.high))]
-    title = f"{SCORES[score].label}: difference from {results.label(reference)}"
-    n = max(each.difference.n for each in found)
+def _effect_figure(results: Results, reference: str, by_score: dict[str, list[MethodDifference]]) -> Figure:
+    panels, values = [], []
+    for score, found in by_score.items():
+        rows = [_effect_row(results, each, SCORES[score].decimals) for each in found]
+        ends = [0.0, *(end for row in rows for end in (row.low, row.high))]
+        n = max(each.difference.n for each in found)
+        axis = axis_between(min(ends), max(ends))
+        panels.append(dot_panel(SCORES[score].label, f"{n} dataset{'s' * (n > 1)}", rows, axis, mark=0.0))
+        for each in found:
+            mean, half, n_datasets = each.difference.mean, each.difference.half, each.difference.n
+            values.append((score, each.method, reference, mean, mean - half, mean + half, n_datasets, each.better_on))
     return Figure(
-        f"effects-{score}",
-        title,
+        "effects",
+        f"Differences from {results.label(reference)}",
         "Positive: the method is better. Dots are means over datasets, lines are their 95% intervals. Bold: the "
         "interval excludes zero.",
         knows_legend(results),
-        (
-            dot_panel(
-                f"compared with {results.label(reference)}",
-                f"{n} datasets",
-                rows,
-                axis_between(min(ends), max(ends)),
-                mark=0.0,
-            ),
-        ),
-        ("method", "reference", "mean_difference", "low", "high", "n_datasets", "n_datasets_better"),
+        tuple(panels),
+        ("score", "method", "reference", "mean_difference", "low", "high", "n_datasets", "n_datasets_better"),
         tuple(values),
     )
+
+
+def _effect_row(results: Results, each: MethodDifference, decimals: int) -> DotRow:
+    mean, half = each.difference.mean, each.difference.half
+    reach = half if isfinite(half) else 0.0
+    ends = mean - reach, mean + reach
+    kind = colour_of(results, each.method)
+    return DotRow(results.label(each.method), mean, *ends, signed(mean, decimals), kind, each.difference.clear)

@@ -11,6 +11,7 @@ import scipy
 
 from scarless.papers.bekker2019 import STORY, specification
 from scarless.report import build_report, render_figure, render_page
+from scarless.report.page import figure_csv
 
 RESULTS = Path(__file__).parents[3] / "papers" / "bekker2019"
 KEY = ("dataset", "setting", "k", "split", "labelling", "method")
@@ -83,5 +84,6 @@ def test_the_committed_page_is_what_the_committed_records_give(again):
 
 
 def test_the_committed_figures_are_what_the_committed_records_give(again):
-    figures = {f"{figure.name}.svg": render_figure(figure) for figure in (*again.score_figures, *again.rank_figures)}
+    figures = {f"{figure.name}.svg": render_figure(figure) for figure in again.figures}
+    figures |= {f"{figure.name}.csv": figure_csv(figure) for figure in again.figures}
     assert figures == {path.name: path.read_text(encoding="utf-8") for path in (RESULTS / "figures").iterdir()}
