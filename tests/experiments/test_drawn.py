@@ -339,7 +339,7 @@ def test_records_have_labels_knowledge_and_decisions(tmp_path):
     assert {name: record["knows"] for name, record in found.items()} == {
         "supervised": "classes",
         "told": "prior",
-        "em": "names",
+        "em": "nothing",  # This mechanism has no names to tell.
     }
     assert len({record["n_labels"] for record in records}) == 1
     assert "mse_f" not in found["told"]

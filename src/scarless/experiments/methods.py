@@ -114,9 +114,10 @@ def knowing(what: str) -> Callable[[Method], Method]:
     return mark
 
 
-def knows_of(method: Method) -> str:
-    """Return what a method knows besides rows and labels."""
-    return str(getattr(method, "knows", NOTHING))
+def knows_of(method: Method, task: Task | None = None) -> str:
+    """Return what a method knows besides rows and labels; names only if the task has any."""
+    knows = str(getattr(method, "knows", NOTHING))
+    return NOTHING if knows == NAMES and task is not None and not task.named else knows
 
 
 @knowing(CLASSES)

@@ -414,7 +414,7 @@ def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record
                 **({"class_prior": _round(fit.class_prior)} if np.isfinite(fit.class_prior) else {}),
                 **({} if fit.e is None else {"label_frequency": _round(fit.label_frequency)}),
                 "n_labels": int(bench.task.s_train.sum()),
-                "knows": knows_of(method),
+                "knows": knows_of(method, bench.task),
                 "n_iter": fit.n_iter,
                 "converged": not any(issubclass(warning.category, ConvergenceWarning) for warning in caught),
             }

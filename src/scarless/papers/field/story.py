@@ -1,10 +1,256 @@
-"""Texts of the page of the comparison: who wins when what is known, and where ours loses."""
+"""Texts of the page of the comparison: where ours loses, and who wins when what is known.
 
+Every sentence is computed from the records by fixed rules, so it stays true when the records change.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from scarless.experiments.statistics import MeanInterval, mean_interval, mean_of_finite
+from scarless.outside.notices import listed
 from scarless.papers.field.methods import METHOD_NAMES
 from scarless.report import Story, names
+from scarless.report.names import KNOWS, SCORES
+from scarless.report.results import Condition, Results
+from scarless.report.story import Answer, Questions
+from scarless.report.tables import Table, TableCell, section
+from scarless.report.words import with_half
+
+#: Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
+OURS = {"nothing": "stack-nameless", "names": "stack"}
+OUR_FAMILY = ("stack", "stack-nameless", "search", "search-nameless", "sar-em", "sarem-nameless", "sarem-boosted")
+#: Scores of the answers: own decision, ranking, probabilities.
+JUDGED = ("balanced_accuracy", "balanced_accuracy_at_prior", "mse_f")
+SCAR_MECHANISM = "S1"
+PLACES = 5  # methods in a list of leaders
+TITLE = "What the comparison says"
+NOTE = (
+    "A case is a dataset with a labelling mechanism and a label frequency. Means are over cases; differences are paired "
+    "by run, and their 95% intervals are t intervals over datasets. Only methods with results in every case are ranked. "
+    "Methods compete with those that know the same or less. Under mechanisms by class probability there are no names "
+    "to know, so methods that are told names then know nothing."
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A method with its mean score over cases."""
+
+    method: str
+    mean: float
+
+
+def leaders(results: Results, knows: str, conditions: Sequence[Condition], score: str) -> list[Place]:
+    """Return the methods that know this or less, with their means over the cases of some conditions, the best first.
+
+    Parameters
+    ----------
+    results : Results
+        Results of the comparison.
+    knows : str
+        What the methods may know at most.
+    conditions : sequence of Condition
+        Conditions over which the mean is taken.
+    score : str
+        Score with a direction.
+
+    Returns
+    -------
+    list of Place
+        Methods that lack a case that another method has are left out.
+    """
+    chosen = [results.conditions.index(condition) for condition in conditions]
+    cases = results.case_means(score)[:, chosen]
+    allowed = [
+        i
+        for i, method in enumerate(results.methods)
+        if all(_may(results, method, condition, knows) for condition in conditions)
+    ]
+    n = np.isfinite(cases).sum(axis=(0, 1))
+    most = max((n[i] for i in allowed), default=0)
+    found = [Place(results.methods[i], float(np.nanmean(cases[:, :, i]))) for i in allowed if n[i] == most > 0]
+    return sorted(found, key=lambda each: -_sign(score) * each.mean)
+
+
+def _may(results: Results, method: str, condition: Condition, knows: str) -> bool:
+    """Whether a method knows at most this in a condition; what it knows may differ between conditions."""
+    level = results.level(method, condition)
+    return level is not None and level <= KNOWS.index(knows)
+
+
+def _sign(score: str) -> float:
+    return -1.0 if SCORES[score].lower_is_better else 1.0
+
+
+def difference(results: Results, one: str, other: str, conditions: Sequence[Condition], score: str) -> MeanInterval:
+    """Return how much better one method is than another: the mean over datasets, with its interval."""
+    chosen = [results.conditions.index(condition) for condition in conditions]
+    cube = _sign(score) * results.cube(score)[:, chosen]
+    i, j = (results.methods.index(method) for method in (one, other))
+    return mean_interval(mean_of_finite(mean_of_finite(cube[:, :, i] - cube[:, :, j], axis=2), axis=1))
+
+
+def answers(results: Results) -> tuple[Answer, ...]:
+    """Return the answers to the questions of the comparison; those without any result are left out."""
+    named = [each for each in results.conditions if _has_names(results, each)]
+    scar = [each for each in results.conditions if _mechanism(each) == SCAR_MECHANISM]
+    biased = [each for each in results.conditions if each not in scar]
+    asked = (
+        _where_ours_loses(results),
+        _winners(results, "Who wins when nothing is known, and labels are biased?", "nothing", biased),
+        _winners(results, "Who wins when the names of the propensity attributes are known?", "names", named),
+        _winners(results, "Who wins when the class prior is known, and labels are biased?", "prior", biased),
+        _winners(
+            results, "Who wins if labels are selected completely at random, and nothing is known?", "nothing", scar
+        ),
+        _cut_or_ranking(results),
+    )
+    return tuple(answer for answer in asked if answer is not None)
+
+
+def _mechanism(condition: Condition) -> str:
+    return condition.setting.rpartition("-c")[0] or condition.setting
+
+
+def _has_names(results: Results, condition: Condition) -> bool:
+    """Whether some method is told names in this condition."""
+    return any(results.level(method, condition) == KNOWS.index("names") for method in results.methods)
+
+
+def _where_ours_loses(results: Results) -> Answer | None:
+    """Return in which conditions a method that knows no more is better than our recommended estimator."""
+    sentences, sections, lost, judged = [], [], 0, 0
+    for knows, ours in OURS.items():
+        if not results.has(ours):
+            continue
+        conditions = [each for each in results.conditions if knows == "nothing" or _has_names(results, each)]
+        for score in results.scores(JUDGED):
+            rows = []
+            for condition in conditions:
+                places = leaders(results, knows, (condition,), score)
+                rivals = [each for each in places if each.method not in OUR_FAMILY]
+                mine = next((each for each in places if each.method == ours), None)
+                if mine is None or not rivals:
+                    continue
+                judged += 1
+                gain = difference(results, ours, rivals[0].method, (condition,), score)
+                if gain.mean < 0:
+                    rows.append((condition, rivals[0], mine, gain))
+            lost += len(rows)
+            clearly = sum(gain.clear for *_, gain in rows)
+            name = SCORES[score].label
+            sentences.append(_loss_sentence(results, ours, name, rows, clearly, len(conditions)))
+            if rows:
+                cells = [_loss_row(results, score, *row) for row in sorted(rows, key=lambda row: row[3].mean)]
+                sections.append(section(f"{results.label(ours)}, {name}", cells))
+    if not judged:
+        return None
+    head = ("condition", "best other method", "its mean", "ours", "our gain")
+    caption = (
+        "Conditions in which a method of the field beats our recommended estimator. Bold: the interval excludes zero"
+    )
+    tables = (Table(caption, head, tuple(sections), (0, 1)),) if sections else ()
+    return Answer("Where does ours lose?", f"In {lost} of {judged} comparisons", tuple(sentences), tables)
+
+
+def _loss_sentence(
+    results: Results, ours: str, score: str, rows: Sequence[tuple], clearly: int, n_conditions: int
+) -> str:
+    label = results.label(ours)
+    if not rows:
+        return f"{score}: {label} has the best mean in all {n_conditions} conditions."
+    counts: dict[str, int] = {}
+    for _, rival, *_ in rows:
+        counts[rival.method] = counts.get(rival.method, 0) + 1
+    order = sorted(counts, key=lambda method: (-counts[method], method))
+    by = listed([f"{results.label(method)} ({counts[method]})" for method in order[:3]])
+    worst = min(rows, key=lambda row: row[3].mean)
+    return (
+        f"{score}: in {len(rows)} of {n_conditions} conditions another method has a better mean than {label} (clearly "
+        f"in {clearly}), most often {by}; the largest loss is {-worst[3].mean:.3f}, to {results.label(worst[1].method)} "
+        f"in {worst[0].label}."
+    )
+
+
+def _loss_row(
+    results: Results, score: str, condition: Condition, rival: Place, mine: Place, gain: MeanInterval
+) -> list[str | TableCell]:
+    decimals = SCORES[score].decimals
+    return [
+        condition.label,
+        results.label(rival.method),
+        f"{rival.mean:.{decimals}f}",
+        f"{mine.mean:.{decimals}f}",
+        TableCell(with_half(gain, decimals, sign=True), strong=gain.clear),
+    ]
+
+
+def _winners(results: Results, question: str, knows: str, conditions: Sequence[Condition]) -> Answer | None:
+    """Return the best methods by each score, with the distance of the second."""
+    if not conditions:
+        return None
+    verdicts, sentences, sections = [], [], []
+    for score in results.scores(JUDGED):
+        places = leaders(results, knows, conditions, score)
+        if len(places) < 2:
+            continue
+        first, second = places[0].method, places[1].method
+        name, decimals = SCORES[score].label, SCORES[score].decimals
+        gap = difference(results, first, second, conditions, score)
+        verdicts.append(first)
+        clear = "a clear difference" if gap.clear else "not a clear difference"
+        sentences.append(
+            f"{name}: {results.label(first)} ({places[0].mean:.{decimals}f}), before {results.label(second)} "
+            f"({places[1].mean:.{decimals}f}); the difference is {with_half(gap, decimals)} over datasets, {clear}."
+        )
+        rows = [
+            [results.label(each.method), results.knows(each.method), f"{each.mean:.{decimals}f}"] for each in places
+        ]
+        sections.append(section(f"{name}, the first {min(PLACES, len(places))} of {len(places)}", rows[:PLACES]))
+    if not verdicts:
+        return None
+    won = listed([results.label(method) for method in dict.fromkeys(verdicts)])
+    n = len(conditions)
+    table = Table(f"Means over {n} condition{'s' * (n > 1)}", ("method", "knows", "mean"), tuple(sections), (0, 1))
+    return Answer(question, won, tuple(sentences), (table,))
+
+
+def _cut_or_ranking(results: Results) -> Answer | None:
+    """Return how much the cut-off and how much the ranking explain of the differences between methods."""
+    own, at_prior = "balanced_accuracy", "balanced_accuracy_at_prior"
+    if len(results.scores((own, at_prior))) < 2:
+        return None
+    allowed = [i for i, method in enumerate(results.methods) if results.level(method) is not None]
+    values = [results.case_means(score).reshape(-1, len(results.methods))[:, allowed] for score in (own, at_prior)]
+    whole = [k for k in range(len(allowed)) if all(np.isfinite(each[:, k]).all() for each in values)]
+    if len(whole) < 3:
+        return None
+    decided, ranked = (each[:, whole].mean(axis=0) for each in values)
+    total, ranking = float(decided.var()), float(ranked.var())
+    cut = decided - ranked
+    worst, best = int(np.argmin(cut)), int(np.argmax(cut))
+    labels = [results.label(results.methods[allowed[k]]) for k in whole]
+    share = float(cut.var()) / total if total > 0 else float("nan")
+    if not isfinite(share):
+        return None
+    verdict = "Mostly the cut-off" if cut.var() > ranking else "Mostly the ranking"
+    sentences = (
+        f"Between {len(whole)} methods, the variance of the mean balanced accuracy is {total:.5f} by own decision. With "
+        f"every ranking cut at the true prior it is {ranking:.5f}; the variance of what the own cut-off adds or costs is "
+        f"{float(cut.var()):.5f}. Rankings and cut-offs are correlated by "
+        f"{float(np.corrcoef(ranked, cut)[0, 1]):+.2f}, so the two parts do not add up exactly.",
+        f"The own cut-off costs {labels[worst]} the most ({cut[worst]:+.3f}) and suits {labels[best]} best "
+        f"({cut[best]:+.3f}), compared with a cut at the true prior.",
+    )
+    return Answer("How much does the cut-off explain, and how much the ranking?", verdict, sentences)
+
 
 STORY = Story(
     whose="A comparison of the methods of the field",
     method_names={**names.METHOD_NAMES, **METHOD_NAMES},
-    figures=("balanced_accuracy_at_prior", "balanced_accuracy", "mse_f"),
+    figures=JUDGED,
+    questions=Questions(TITLE, NOTE, answers),
 )
