@@ -310,6 +310,17 @@ def test_pipelines_inside_read_text():
 
 
 @pytest.mark.filterwarnings(OVERLAP)
+def test_an_estimator_and_a_logistic_model_of_the_label_read_the_same_table():
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    model, swapped = (PUeClassifier(tree, class_prior=0.6).fit(table, S) for table in (X, X.astype(">f8")))
+    np.testing.assert_array_equal(model.predict_proba(X), swapped.predict_proba(X.astype(">f8")))
+    np.testing.assert_array_equal(model.predict_propensity(X), swapped.predict_propensity(X.astype(">f8")))
+    gaps = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
+    with pytest.raises(ValueError, match="A logistic model uses columns with NaN"):
+        PUeClassifier(tree, class_prior=0.6).fit(gaps, S)
+
+
+@pytest.mark.filterwarnings(OVERLAP)
 @BOTH
 def test_one_seed_fixes_a_random_estimator(kind):
     model = kind(RandomForestClassifier(5, max_depth=3), class_prior=0.6, random_state=3)

@@ -271,7 +271,26 @@ def test_nnpu_increases_a_negative_risk():
     np.testing.assert_allclose(found, -slope, rtol=1e-10, atol=1e-18)
 
 
-@pytest.mark.parametrize("loss", [UPULoss(0.3), NNPULoss(0.3)])
+def test_a_target_prior_weights_both_errors_as_in_another_population():
+    u, s, _ = risk_rows()
+    z, labelled = u.detach().numpy(), s.numpy() == 1
+    d1, d0 = LOG.logit.positive(z), LOG.logit.negative(z)
+    negatives = (d0.mean() - 0.4 * d0[labelled].mean()) / 0.6  # estimated mean cost of a negative row
+    assert negatives > 0
+    for target in (0.5, 0.2):
+        found = NNPULoss(0.4, cost="log", target_prior=target)(u, s).item()
+        assert found == pytest.approx(target * d1[labelled].mean() + (1 - target) * negatives, rel=1e-12)
+    same = NNPULoss(0.4, target_prior=0.4)(u, s).item()
+    assert same == pytest.approx(NNPULoss(0.4)(u, s).item(), rel=1e-12)
+
+
+def test_a_target_prior_scales_the_step_back():
+    u, s, _ = overfitted()
+    found, plain = (torch.autograd.grad(NNPULoss(0.9, target_prior=t)(u, s), u)[0] for t in (0.5, None))
+    np.testing.assert_allclose(found, plain * (1 - 0.5) / (1 - 0.9), rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", [UPULoss(0.3), NNPULoss(0.3), NNPULoss(0.3, target_prior=0.5)])
 def test_a_batch_without_labels_has_a_loss(loss):
     u = torch.zeros(4, dtype=torch.bfloat16, requires_grad=True)
     found = loss(u, torch.zeros(4))
@@ -300,6 +319,8 @@ def test_errors_say_what_was_expected_and_what_came():
         NNPULoss(0.5, correction="unbiased")
     with pytest.raises(ValueError, match="class_prior must lie strictly between 0 and 1; got 1"):
         UPULoss(1)
+    with pytest.raises(ValueError, match="target_prior must lie strictly between 0 and 1; got 0"):
+        NNPULoss(0.5, target_prior=0)
     with pytest.raises(ValueError, match="scenario must be one of 'single-training-set', 'case-control'; got 'both'"):
         UPULoss(0.5, scenario="both")
     with pytest.raises(ValueError, match=r"bounds must be two numbers with 0 <= low < high <= 1; got \(0.5, 0.2\)"):

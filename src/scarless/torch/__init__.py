@@ -8,6 +8,7 @@ from scarless.outside.extras import need
 need("torch", "scarless.torch", "torch")
 need("skorch", "scarless.torch", "torch")
 
+from scarless.torch.distribution_losses import DistPULoss, VPULoss  # noqa: E402
 from scarless.torch.losses import (  # noqa: E402
     LooksLikelihoodLoss,
     NNPULoss,
@@ -19,6 +20,7 @@ from scarless.torch.net import SARNetClassifier  # noqa: E402
 from scarless.torch.training import NetTraining  # noqa: E402
 
 __all__ = [
+    "DistPULoss",
     "LooksLikelihoodLoss",
     "NNPULoss",
     "NetTraining",
@@ -26,4 +28,5 @@ __all__ = [
     "SARLikelihoodLoss",
     "SARNetClassifier",
     "UPULoss",
+    "VPULoss",
 ]

@@ -15,7 +15,7 @@ Module: Any = torch.nn.Module
 _REDUCTIONS = ("mean", "sum", "none")
 _CORRECTIONS = ("unbiased", "non-negative", "absolute")
 _COSTS = ("log", "sigmoid")
-_SCENARIOS = ("single-training-set", "case-control")
+SCENARIOS = ("single-training-set", "case-control")
 
 
 def at_least_float32(values: Any) -> Any:
@@ -416,7 +416,8 @@ class UPULoss(_RiskLoss):
     def __init__(self, class_prior: float, *, scenario: str = "single-training-set", cost: str = "log") -> None:
         super().__init__(correction="unbiased", cost=cost, beta=0.0, gamma=1.0)
         self.class_prior = check_share(class_prior, "class_prior")
-        self.scenario = check_choice(scenario, "scenario", _SCENARIOS)
+        self.scenario = check_choice(scenario, "scenario", SCENARIOS)
+        self.positive_weight, self.negative_weight = self.class_prior, 1.0
 
     def forward(self, u: Any, s: Any, weight: Any = None) -> Any:
         """Return the risk.
@@ -440,11 +441,13 @@ class UPULoss(_RiskLoss):
         cost_pos, cost_neg = self._costs(u)
         weight = torch.ones_like(u) if weight is None else like_logits(weight, u, "weight")
         labelled, every = weight * s, weight if self.scenario == "single-training-set" else weight * (1.0 - s)
-        positive = self.class_prior * _mean(cost_pos, labelled)
-        return self._corrected(positive, _mean(cost_neg, every) - self.class_prior * _mean(cost_neg, labelled))
+        positive = self.positive_weight * mean_over(cost_pos, labelled)
+        negative = mean_over(cost_neg, every) - self.class_prior * mean_over(cost_neg, labelled)
+        return self._corrected(positive, self.negative_weight * negative)
 
 
-def _mean(values: Any, weight: Any) -> Any:
+def mean_over(values: Any, weight: Any) -> Any:
+    """Return the weighted mean of some rows; 0 if all weights are 0."""
     total = weight.sum()
     return (values * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
 
@@ -456,7 +459,10 @@ class NNPULoss(UPULoss):
         \max\Bigl(0,\; \overline{\delta_0(u)} - \alpha\,\overline{\delta_0(u)}^{\,P}\Bigr)
 
     If the second term is negative, "non-negative" takes a step that increases it, and "absolute" uses its absolute
-    value. The assumption is that of `UPULoss`; a flexible network overfits less.
+    value. The assumption is that of `UPULoss`; a flexible network overfits less. With a `target_prior`
+    :math:`\alpha'`, the first term has the factor :math:`\alpha'` instead of :math:`\alpha`, and the second term is
+    multiplied by :math:`\frac{1-\alpha'}{1-\alpha}`. The risk is then that of a population with the class prior
+    :math:`\alpha'` (imbalanced nnPU), so a decision at probability 1/2 is for this population.
 
     Parameters
     ----------
@@ -471,16 +477,24 @@ class NNPULoss(UPULoss):
     beta, gamma : float, default=0 and 1
         Parameters of "non-negative": if the second term is below ``-beta``, the gradient of the loss is ``-gamma``
         times the gradient of this term.
+    target_prior : float, optional
+        Class prior for which errors are weighted; 1/2 for the balanced error, as in Su et al. (2021). By default
+        `class_prior`.
 
     References
     ----------
     Kiryo, Niu, du Plessis and Sugiyama (2017), "Positive-unlabeled learning with non-negative risk estimator", NeurIPS.
+    Su, Chen and Xu (2021), "Positive-unlabeled learning from imbalanced data", IJCAI.
 
     Examples
     --------
     >>> import torch
     >>> NNPULoss(0.4)(torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]))
     tensor(0.5000)
+    >>> rare = torch.tensor([-2.0, -2.0, -2.0])  # all rows are called negative
+    >>> s = torch.tensor([1.0, 0.0, 0.0])
+    >>> NNPULoss(0.1)(rare, s), NNPULoss(0.1, target_prior=0.5)(rare, s)
+    (tensor(0.1954), tensor(0.5000))
     """
 
     def __init__(
@@ -492,7 +506,11 @@ class NNPULoss(UPULoss):
         correction: str = "non-negative",
         beta: float = 0.0,
         gamma: float = 1.0,
+        target_prior: float | None = None,
     ) -> None:
         super().__init__(class_prior, scenario=scenario, cost=cost)
+        if target_prior is not None:
+            self.positive_weight = check_share(target_prior, "target_prior")
+            self.negative_weight = (1.0 - self.positive_weight) / (1.0 - self.class_prior)
         self.correction = check_choice(correction, "correction", _CORRECTIONS[1:])
         self.beta, self.gamma = check_at_least_zero(beta, "beta"), check_at_least_zero(gamma, "gamma")
