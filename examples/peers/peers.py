@@ -355,8 +355,8 @@ class Pysarpu(ProbabilityPeer):
 class AuthorsSAREM(ProbabilityPeer):
     """SAR-EM of Bekker, Robberechts and Davis (2019), as published, with its final refit.
 
-    `LogisticRegressionPU` of the published code passes ``multi_class`` to scikit-learn, which scikit-learn 1.8 has
-    removed. The adapter replaces its constructor; everything else is the published code.
+    `LogisticRegressionPU` of the published code passes ``multi_class`` to scikit-learn, which scikit-learn 1.9 refuses.
+    The adapter replaces its constructor; everything else is the published code.
     """
 
     needs = ("sarpu.pu_learning", "sarpu.PUmodels")
