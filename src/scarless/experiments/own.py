@@ -81,7 +81,9 @@ def import_object(path: str) -> Any:
 
 
 def source_of(path: str) -> dict[str, str]:
-    """Return the hash of the file of an import path; empty for installed packages."""
+    """Return the hash of the file of an import path; empty for installed packages, and for scarless itself."""
+    if path.startswith("scarless."):
+        return {}
     file = getattr(sys.modules.get(path.partition(":")[0]), "__file__", None)
     if file is None or not Path(file).is_file():
         return {}

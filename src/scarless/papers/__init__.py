@@ -12,7 +12,13 @@ __all__ = ["EXPERIMENTS", "METHODS", "PLAIN", "render_results", "story_of"]
 
 EXPERIMENTS: dict[str, Any] = {"bekker2019": bekker2019, "teisseyre2025": teisseyre2025, "field": field}
 METHODS = {**methods.METHODS, **bekker2019.METHODS, **field.METHODS}
-PLAIN = Story(method_names={**names.METHOD_NAMES, **bekker2019.METHOD_NAMES, **field.METHOD_NAMES})
+PLAIN = Story(
+    method_names={
+        **names.METHOD_NAMES,
+        **bekker2019.METHOD_NAMES,
+        **{name: field.METHOD_NAMES[name] for name in field.METHODS},
+    }
+)
 
 
 def story_of(digest: str) -> Story:

@@ -72,6 +72,8 @@ class Story:
 def story_of_spec(spec: Record, base: Story) -> Story:
     """Return a story with the method names, questions and published numbers of a specification.
 
+    The names of the story come first: a story of a publication names the methods of its specification.
+
     The entry `anchors` of the specification is the path of a file of published numbers, relative to its folder, or the
     content of such a file.
     """
@@ -79,7 +81,7 @@ def story_of_spec(spec: Record, base: Story) -> Story:
     asked = spec.get("questions", {})
     questions = Questions(TITLE, NOTE, partial(answers, asked)) if asked else base.questions
     anchors = _anchors(spec) if spec.get("anchors") else base.anchors
-    return replace(base, method_names={**base.method_names, **own}, questions=questions, anchors=anchors)
+    return replace(base, method_names={**own, **base.method_names}, questions=questions, anchors=anchors)
 
 
 def _anchors(spec: Record) -> tuple[PublishedNumber, ...]:

@@ -28,10 +28,10 @@ SCAR_MECHANISM = "S1"
 PLACES = 5  # methods in a list of leaders
 TITLE = "What the comparison says"
 NOTE = (
-    "A case is a dataset with a labelling mechanism and a label frequency. Means are over cases; differences are paired "
-    "by run, and their 95% intervals are t intervals over datasets. Only methods with results in every case are ranked. "
-    "Methods compete with those that know the same or less. Under mechanisms by class probability there are no names "
-    "to know, so methods that are told names then know nothing."
+    "A case is a dataset with a labelling mechanism and a label frequency. Means are over cases; differences are "
+    "paired by run, and their 95% intervals are t intervals over datasets. Only methods with results in every case are "
+    "ranked. Methods compete with those that know the same or less. Under mechanisms by class probability there are no "
+    "names to know, so methods that are told names then know nothing."
 )
 
 
@@ -103,9 +103,7 @@ def answers(results: Results) -> tuple[Answer, ...]:
         _winners(results, "Who wins when nothing is known, and labels are biased?", "nothing", biased),
         _winners(results, "Who wins when the names of the propensity attributes are known?", "names", named),
         _winners(results, "Who wins when the class prior is known, and labels are biased?", "prior", biased),
-        _winners(
-            results, "Who wins if labels are selected completely at random, and nothing is known?", "nothing", scar
-        ),
+        _winners(results, "Who wins when nothing is known, and labels are SCAR?", "nothing", scar),
         _cut_or_ranking(results),
     )
     return tuple(answer for answer in asked if answer is not None)
@@ -169,9 +167,9 @@ def _loss_sentence(
     by = listed([f"{results.label(method)} ({counts[method]})" for method in order[:3]])
     worst = min(rows, key=lambda row: row[3].mean)
     return (
-        f"{score}: in {len(rows)} of {n_conditions} conditions another method has a better mean than {label} (clearly "
-        f"in {clearly}), most often {by}; the largest loss is {-worst[3].mean:.3f}, to {results.label(worst[1].method)} "
-        f"in {worst[0].label}."
+        f"{score}: in {len(rows)} of {n_conditions} conditions another method has a better mean than {label} "
+        f"(clearly in {clearly}), most often {by}; the largest loss is {-worst[3].mean:.3f}, to "
+        f"{results.label(worst[1].method)} in {worst[0].label}."
     )
 
 
@@ -238,9 +236,9 @@ def _cut_or_ranking(results: Results) -> Answer | None:
         return None
     verdict = "Mostly the cut-off" if cut.var() > ranking else "Mostly the ranking"
     sentences = (
-        f"Between {len(whole)} methods, the variance of the mean balanced accuracy is {total:.5f} by own decision. With "
-        f"every ranking cut at the true prior it is {ranking:.5f}; the variance of what the own cut-off adds or costs is "
-        f"{float(cut.var()):.5f}. Rankings and cut-offs are correlated by "
+        f"Between {len(whole)} methods, the variance of the mean balanced accuracy is {total:.5f} by own decision. "
+        f"With every ranking cut at the true prior it is {ranking:.5f}; the variance of what the own cut-off adds or "
+        f"costs is {float(cut.var()):.5f}. Rankings and cut-offs are correlated by "
         f"{float(np.corrcoef(ranked, cut)[0, 1]):+.2f}, so the two parts do not add up exactly.",
         f"The own cut-off costs {labels[worst]} the most ({cut[worst]:+.3f}) and suits {labels[best]} best "
         f"({cut[best]:+.3f}), compared with a cut at the true prior.",
