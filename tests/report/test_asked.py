@@ -85,7 +85,8 @@ def test_questions_and_own_methods_are_on_the_page_and_escaped(make):
         "own_methods": {"naive": {"estimator": "a:B", "parameters": {"C": "<i>"}}},
     }
     manifest = {**made.manifest, "spec": spec}
-    page = render_page(build_report(made.records, made.timings, manifest, story=story_of_spec(spec, Story(method_names={}))))
+    story = story_of_spec(spec, Story(method_names={}))
+    page = render_page(build_report(made.records, made.timings, manifest, story=story))
     assert "Is &lt;b&gt;ours&lt;/b&gt; better?" in page
     assert "a:B(C=&#39;&lt;i&gt;&#39;)" in page
     assert "<b>" not in page

@@ -36,14 +36,14 @@ NOTE = (
 
 
 @dataclass(frozen=True)
-class Place:
+class MethodMean:
     """A method with its mean score over cases."""
 
     method: str
     mean: float
 
 
-def leaders(results: Results, knows: str, conditions: Sequence[Condition], score: str) -> list[Place]:
+def leaders(results: Results, knows: str, conditions: Sequence[Condition], score: str) -> list[MethodMean]:
     """Return the methods that know this or less, with their means over the cases of some conditions, the best first.
 
     Parameters
@@ -59,7 +59,7 @@ def leaders(results: Results, knows: str, conditions: Sequence[Condition], score
 
     Returns
     -------
-    list of Place
+    list of MethodMean
         Methods that lack a case that another method has are left out.
     """
     chosen = [results.conditions.index(condition) for condition in conditions]
@@ -71,7 +71,7 @@ def leaders(results: Results, knows: str, conditions: Sequence[Condition], score
     ]
     n = np.isfinite(cases).sum(axis=(0, 1))
     most = max((n[i] for i in allowed), default=0)
-    found = [Place(results.methods[i], float(np.nanmean(cases[:, :, i]))) for i in allowed if n[i] == most > 0]
+    found = [MethodMean(results.methods[i], float(np.nanmean(cases[:, :, i]))) for i in allowed if n[i] == most > 0]
     return sorted(found, key=lambda each: -_sign(score) * each.mean)
 
 
@@ -174,7 +174,7 @@ def _loss_sentence(
 
 
 def _loss_row(
-    results: Results, score: str, condition: Condition, rival: Place, mine: Place, gain: MeanInterval
+    results: Results, score: str, condition: Condition, rival: MethodMean, mine: MethodMean, gain: MeanInterval
 ) -> list[str | TableCell]:
     decimals = SCORES[score].decimals
     return [

@@ -24,7 +24,7 @@ TABLES = (
     "movement_libras", "optdigits", "penbased", "saheart", "sonar", "texture", "tic-tac-toe", "twonorm", "vehicle",
     "vowel",
 )  # fmt: skip
-MISSING = {"", "?", "<null>"}
+MISSING_VALUES = {"", "?", "<null>"}
 MAX_ROWS = 2_000
 TARGET_CLASS_PRIOR = 0.4
 
@@ -65,7 +65,7 @@ def load_keel(name: str) -> tuple[Matrix, Vector]:
 def read_keel(text: str, name: str) -> tuple[Matrix, Vector]:
     """Return the attributes and classes of the text of a table."""
     cells = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
-    whole = [row for row in cells if not MISSING & set(row)]
+    whole = [row for row in cells if not MISSING_VALUES & set(row)]
     rng = np.random.default_rng(seed_of("table", name))
     rows = np.sort(rng.permutation(len(whole))[:MAX_ROWS])
     columns = [np.array(column) for column in zip(*(whole[row] for row in rows), strict=True)]
