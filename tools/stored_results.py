@@ -1,0 +1,188 @@
+"""Store the results of an experiment in `papers/`, and make everything that is computed from the stored records.
+
+    python tools/stored_results.py store field results/field
+    python tools/stored_results.py write field
+
+`store` reads a folder of `scarless reproduce` and writes `papers/NAME/records.csv.gz`, with five decimals. `write`
+makes the page, the tables and the figures of that folder from these records, and the tables of the README and of the
+documentation.
+"""
+
+import argparse
+import csv
+import gzip
+import io
+import re
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scarless.experiments import Spec, Store
+from scarless.experiments.store import KEY, key_of
+from scarless.papers import EXPERIMENTS
+from scarless.report import build_report, render_figure, render_page
+from scarless.report.names import SCORES
+from scarless.report.page import figure_csv, records_csv, results_csv
+from scarless.report.results import Results, group
+from scarless.report.story import story_of_spec
+
+ROOT = Path(__file__).resolve().parents[1]
+DECIMALS = 5
+WHOLE = {"k", "split", "labelling", "n_iter", "peak_mb", "n_labels"}
+TEXTS = {"dataset", "setting", "method", "knows", "error"}
+PLACE = "place.txt"  # versions and machines of the run, one line each
+MARKS = "<!-- {} -->"  # begin and end of a table that this program writes into a page
+FIELD_SCORES = ("balanced_accuracy", "balanced_accuracy_at_prior", "auc_f", "mse_f", "mse_e")
+README_METHODS = {  # methods of the table in the README
+    "stack": "`SARStackingClassifier`, told the propensity attributes",
+    "stack-nameless": "`SARStackingClassifier()`",
+    "lbe": "LBE (2022)",
+    "tm": "TM (2023)",
+    "ntc-tmi": "NTC-tMI (2025)",
+    "bagging": "PU bagging (2014)",
+    "nnpu": "nnPU (2017), boosted",
+    "scar-km2": "SCAR with KM2",
+    "naive": "naive",
+}
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of the stored results of an experiment."""
+    return ROOT / "papers" / name
+
+
+def store(name: str, source: Path) -> None:
+    """Write the records of a run, rounded, with the versions and machines that computed them."""
+    found = Store(source)
+    spec: Spec = EXPERIMENTS[name].specification()
+    if found.manifest()["digest"] != spec.digest:
+        raise SystemExit(f"{source} has results of another specification than {name}.")
+    records = [{key: _rounded(value) for key, value in record.items()} for record in found.records()]
+    timings = [{**row, "seconds": round(row["seconds"], 3), "peak_mb": ""} for row in found.timings()]
+    done = {key_of(record) for record in records}
+    text = records_csv(records, [row for row in timings if key_of(row) in done])
+    folder_of(name).mkdir(exist_ok=True)
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as file:
+        file.write(text.encode())
+    (folder_of(name) / "records.csv.gz").write_bytes(packed.getvalue())
+    lines = ["; ".join(sorted({row[key] for row in timings if key in row})) for key in ("versions", "machine")]
+    (folder_of(name) / PLACE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, DECIMALS) + 0.0 if isinstance(value, float) else value
+
+
+def read(name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+    """Return the records, timings and manifest of stored results."""
+    versions, machine = (folder_of(name) / PLACE).read_text(encoding="utf-8").splitlines()
+    with gzip.open(folder_of(name) / "records.csv.gz", "rt", newline="", encoding="utf-8") as file:
+        rows = [{key: _value(key, text) for key, text in row.items() if text} for row in csv.DictReader(file)]
+    timings = [
+        {**{key: row[key] for key in (*KEY, "seconds")}, "versions": versions, "machine": machine} for row in rows
+    ]
+    records = [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+    spec: Spec = EXPERIMENTS[name].specification()
+    return records, timings, {"name": spec.name, "digest": spec.digest, "spec": spec.entries()}
+
+
+def _value(name: str, text: str) -> Any:
+    if name in TEXTS:
+        return text
+    if name == "warnings":
+        return text.split("; ")
+    if name == "converged":
+        return text == "True"
+    return int(text) if name in WHOLE else float(text)
+
+
+def files(name: str) -> dict[Path, str]:
+    """Return the content of every file that follows from the stored records, by path."""
+    records, timings, manifest = read(name)
+    story = story_of_spec(manifest["spec"], EXPERIMENTS[name].STORY)
+    report = build_report(records, timings, manifest, story=story)
+    folder = folder_of(name)
+    found = {
+        folder / "report.html": render_page(report),
+        folder / "results.csv": results_csv(records, timings, manifest),
+    }
+    found |= {folder / "figures" / f"{figure.name}.svg": render_figure(figure) for figure in report.figures}
+    found |= {folder / "figures" / f"{figure.name}.csv": figure_csv(figure) for figure in report.figures}
+    if name == "field":
+        results = group(records, timings, manifest, method_names=story.method_names)
+        page, readme = ROOT / "docs" / "comparison.md", ROOT / "README.md"
+        found[page] = replaced(page.read_text(encoding="utf-8"), "field", field_table(results))
+        found[readme] = replaced(readme.read_text(encoding="utf-8"), "field", readme_table(results))
+    return found
+
+
+def replaced(text: str, mark: str, table: str) -> str:
+    """Return a page with another table between its marks."""
+    begin, end = MARKS.format(mark), MARKS.format(f"end of {mark}")
+    if begin not in text or end not in text:
+        raise ValueError(f"The page has no place for the table: write {begin} and {end}.")
+    return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: f"{begin}\n{table}\n{end}", text, flags=re.DOTALL)
+
+
+def means(results: Results) -> dict[str, dict[str, float]]:
+    """Return the mean of each score over all cases, by method; without the score, NaN."""
+    found: dict[str, dict[str, float]] = {method: {} for method in results.methods}
+    for score in results.scores(FIELD_SCORES):
+        cases = results.case_means(score).reshape(-1, len(results.methods))
+        for i, method in enumerate(results.methods):
+            values = cases[np.isfinite(cases[:, i]), i]
+            found[method][score] = float(values.mean()) if values.size else float("nan")
+    return found
+
+
+def field_table(results: Results) -> str:
+    """Return the table of all methods, as Markdown, sorted by what they know and by balanced accuracy."""
+    found = means(results)
+    scores = results.scores(FIELD_SCORES)
+    head = ["Method", "Knows", *(SCORES[score].label for score in scores)]
+    order = sorted(results.methods, key=lambda each: (results.order_of(each), -found[each]["balanced_accuracy"]))
+    lines = [
+        [results.label(each), results.knows(each), *(_number(found[each].get(score)) for score in scores)]
+        for each in order
+    ]
+    return _markdown(head, lines)
+
+
+def readme_table(results: Results) -> str:
+    """Return a short table of some methods, as Markdown."""
+    found = means(results)
+    scores = ("balanced_accuracy", "auc_f", "mse_f")
+    head = ["Method", "Balanced accuracy", "ROC-AUC", "Error of probabilities"]
+    lines = [[label, *(_number(found[name].get(score)) for score in scores)] for name, label in README_METHODS.items()]
+    return _markdown(head, lines)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or not isfinite(value) else f"{value:.3f}".removeprefix("0")
+
+
+def _markdown(head: list[str], lines: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main() -> None:
+    """Store or write, as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=("store", "write"))
+    parser.add_argument("name", choices=[name for name in EXPERIMENTS if name != "bekker2019"])
+    parser.add_argument("source", type=Path, nargs="?", help="folder of `scarless reproduce`, for store")
+    options = parser.parse_args()
+    if options.what == "store":
+        store(options.name, options.source)
+    for path, content in files(options.name).items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+        print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
