@@ -3,7 +3,7 @@
 Every sentence is computed from the records by fixed rules, so it stays true when the records change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -20,7 +20,7 @@ from scarless.report.tables import Table, TableCell, section
 from scarless.report.words import with_half
 
 #: Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
-OURS = {"nothing": "stack-nameless", "names": "stack"}
+OURS = {("nothing",): "stack-nameless", ("nothing", "names"): "stack"}
 OUR_FAMILY = ("stack", "stack-nameless", "search", "search-nameless", "sar-em", "sarem-nameless", "sarem-boosted")
 #: Scores of the answers: own decision, ranking, probabilities.
 JUDGED = ("balanced_accuracy", "balanced_accuracy_at_prior", "mse_f")
@@ -43,15 +43,15 @@ class MethodMean:
     mean: float
 
 
-def leaders(results: Results, knows: str, conditions: Sequence[Condition], score: str) -> list[MethodMean]:
-    """Return the methods that know this or less, with their means over the cases of some conditions, the best first.
+def leaders(results: Results, knows: Collection[str], conditions: Sequence[Condition], score: str) -> list[MethodMean]:
+    """Return the methods that know no more than this, with their means over the cases of some conditions, best first.
 
     Parameters
     ----------
     results : Results
         Results of the comparison.
-    knows : str
-        What the methods may know at most.
+    knows : collection of str
+        What each method may know: one of these.
     conditions : sequence of Condition
         Conditions over which the mean is taken.
     score : str
@@ -75,10 +75,10 @@ def leaders(results: Results, knows: str, conditions: Sequence[Condition], score
     return sorted(found, key=lambda each: -_sign(score) * each.mean)
 
 
-def _may(results: Results, method: str, condition: Condition, knows: str) -> bool:
-    """Whether a method knows at most this in a condition; what it knows may differ between conditions."""
+def _may(results: Results, method: str, condition: Condition, knows: Collection[str]) -> bool:
+    """Whether a method knows one of these in a condition; what it knows may differ between conditions."""
     level = results.level(method, condition)
-    return level is not None and level <= KNOWS.index(knows)
+    return level is not None and KNOWS[level] in knows
 
 
 def _sign(score: str) -> float:
@@ -100,10 +100,14 @@ def answers(results: Results) -> tuple[Answer, ...]:
     biased = [each for each in results.conditions if each not in scar]
     asked = (
         _where_ours_loses(results),
-        _winners(results, "Who wins when nothing is known, and labels are biased?", "nothing", biased),
-        _winners(results, "Who wins when the names of the propensity attributes are known?", "names", named),
-        _winners(results, "Who wins when the class prior is known, and labels are biased?", "prior", biased),
-        _winners(results, "Who wins when nothing is known, and labels are SCAR?", "nothing", scar),
+        _winners(results, "Who wins when nothing is known, and labels are biased?", ("nothing",), biased),
+        _winners(
+            results, "Who wins when the names of the propensity attributes are known?", ("nothing", "names"), named
+        ),
+        _winners(
+            results, "Who wins when the class prior is known, and labels are biased?", ("nothing", "prior"), biased
+        ),
+        _winners(results, "Who wins when nothing is known, and labels are SCAR?", ("nothing",), scar),
         _cut_or_ranking(results),
     )
     return tuple(answer for answer in asked if answer is not None)
@@ -124,7 +128,7 @@ def _where_ours_loses(results: Results) -> Answer | None:
     for knows, ours in OURS.items():
         if not results.has(ours):
             continue
-        conditions = [each for each in results.conditions if knows == "nothing" or _has_names(results, each)]
+        conditions = [each for each in results.conditions if "names" not in knows or _has_names(results, each)]
         for score in results.scores(JUDGED):
             rows = []
             for condition in conditions:
@@ -186,7 +190,7 @@ def _loss_row(
     ]
 
 
-def _winners(results: Results, question: str, knows: str, conditions: Sequence[Condition]) -> Answer | None:
+def _winners(results: Results, question: str, knows: Collection[str], conditions: Sequence[Condition]) -> Answer | None:
     """Return the best methods by each score, with the distance of the second."""
     if not conditions:
         return None
