@@ -129,10 +129,19 @@ def test_times_of_a_large_experiment_have_a_row_for_each_method(made):
     assert cells_of(without)[0][1:4] == ["–", "–", "–"]
 
 
+def test_many_messages_that_differ_in_numbers_count_as_one(told):
+    made = told(scores, datasets=DATASETS, mechanisms=CONDITIONS, methods=METHODS, knows={}, n_splits=1, n_labellings=1)
+    for i, record in enumerate(made.records):
+        record["warnings"] = [f"stopped after n_iter={i}: it changed by {i / 7:.1g} and 1e-06"]
+    table = warning_table(group(*made.everything))
+    assert [section.heading for section in table.sections] == ["stopped after n_iter=…: it changed by … and …"]
+
+
 def test_messages_are_counted_by_method_and_the_most_frequent_are_shown(told):
     made = told(scores, datasets=DATASETS, mechanisms=CONDITIONS, methods=METHODS, knows={}, n_splits=1, n_labellings=1)
     for i, record in enumerate(made.records):
-        record["warnings"] = [f"stopped at {i}"] if i < MAX_MESSAGES + 2 else ["slow"]
+        word = "a" * (i + 1)  # Messages that differ only in numbers would count as one.
+        record["warnings"] = [f"stopped at {word}"] if i < MAX_MESSAGES + 2 else ["slow"]
     made.records[-1]["error"] = "ValueError: no"
     results = group(*made.everything)
     table = warning_table(results)

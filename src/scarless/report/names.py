@@ -90,7 +90,14 @@ DATASET_NAMES = {
     "bundled_breast_cancer": "Bundled Breast Cancer",
     "bundled_digits": "Bundled Digits",
     "simulated": "Simulated",
-}
+    **{
+        f"teisseyre_{name.lower()}": name
+        for name in (
+            "Abalone", "Banknote-authentication", "Breast-w", "Diabetes", "Haberman", "Heart-statlog", "Ionosphere",
+            "Kc1", "Segment", "Semeion", "Sonar", "Vehicle", "Waveform-5000", "Wdbc", "Yeast",
+        )
+    },
+}  # fmt: skip
 
 SETTING_NAMES = {
     "all": "the classifier sees all attributes",

@@ -1,5 +1,6 @@
 """The tables of an experiment's report: cells in sections, without any styling."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,6 +12,7 @@ from scarless.report.results import MIN_RUNS, Condition, Duel, Results, Row
 from scarless.report.words import NO_VALUE, p_value, plain, signed, with_half
 
 MAX_SCORES_PER_TABLE = 9  # With more columns, a table is wider than a desktop screen, and is split.
+NUMBER = re.compile(r"\b\d[\d.,]*(?:e[-+]?\d+)?\b")
 MAX_MESSAGES = 40  # messages of failed runs, or warnings, on the page of a large experiment
 
 
@@ -202,7 +204,10 @@ def _counted(results: Results, caption: str, found: Iterable[tuple[str, Row]]) -
     It counts runs by dataset, condition and method. For a large experiment, it counts them by method only.
     """
     places: dict[str, dict[tuple[str, ...], list[Row]]] = {}
-    for message, row in found:
+    texts = list(found)
+    if len({message for message, _ in texts}) > MAX_MESSAGES:  # Messages that differ only in numbers count as one.
+        texts = [(NUMBER.sub("…", message), row) for message, row in texts]
+    for message, row in texts:
         label = results.label(row.method)
         where = (label,) if results.large else (dataset_label(row.dataset), Condition(row.setting, row.k).label, label)
         places.setdefault(message, {}).setdefault(where, []).append(row)

@@ -134,7 +134,7 @@ def test_answers_follow_from_the_numbers():
     nothing = found["Who wins when nothing is known, and labels are biased?"]
     assert nothing.verdict == "LBE and stack, no names"
     assert nothing.paragraphs[0].startswith("balanced accuracy: LBE (0.7")
-    assert "stack" in found["Who wins when the names of the propensity attributes are known?"].verdict
+    assert "stack" in found["Who wins when the propensity attributes are known?"].verdict
     prior = found["Who wins when the class prior is known, and labels are biased?"]
     assert prior.verdict == "naive, prior cut, LBE and stack, no names"
     scar = found["Who wins when nothing is known, and labels are SCAR?"]

@@ -101,9 +101,7 @@ def answers(results: Results) -> tuple[Answer, ...]:
     asked = (
         _where_ours_loses(results),
         _winners(results, "Who wins when nothing is known, and labels are biased?", ("nothing",), biased),
-        _winners(
-            results, "Who wins when the names of the propensity attributes are known?", ("nothing", "names"), named
-        ),
+        _winners(results, "Who wins when the propensity attributes are known?", ("nothing", "names"), named),
         _winners(
             results, "Who wins when the class prior is known, and labels are biased?", ("nothing", "prior"), biased
         ),
