@@ -111,6 +111,7 @@ NAMED = ["--propensity", "visits", "insurance", "--id", "patient", "--out", "doc
 COMMANDS = {
     "inspect": ["inspect", *TABLE],
     "fit": ["fit", *TABLE, *NAMED],
+    "field": ["reproduce", "field", "--quick", "--no-download", "--out", "docs/_run/field"],
     "help": ["--help"],
     **{
         f"help-{command}": [command, "--help"]
@@ -161,7 +162,13 @@ def show_own_signature(app, what, name, obj, options, signature, returned):
 def copy_reports(app, error):
     """Copy the reports that pages link to. Each report is a single file."""
     if error is None and app.builder.format == "html":
-        for name, path in {"demo": HERE / "_run" / "demo", "paper": ROOT / "papers" / "bekker2019"}.items():
+        folders = {
+            "demo": HERE / "_run" / "demo",
+            "field-quick": HERE / "_run" / "field",
+            "paper": ROOT / "papers" / "bekker2019",
+            "teisseyre2025": ROOT / "papers" / "teisseyre2025",
+        }
+        for name, path in folders.items():
             target = Path(app.outdir, "reports", f"{name}.html")
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(path / "report.html", target)

@@ -23,10 +23,12 @@ from scarless.experiments import Spec, Store
 from scarless.experiments.store import KEY, key_of
 from scarless.papers import EXPERIMENTS
 from scarless.report import build_report, render_figure, render_page
+from scarless.report.chapters import Chapter
 from scarless.report.names import SCORES
 from scarless.report.page import figure_csv, records_csv, results_csv
 from scarless.report.results import Results, group
-from scarless.report.story import story_of_spec
+from scarless.report.story import Answer, story_of_spec
+from scarless.report.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 DECIMALS = 5
@@ -109,6 +111,12 @@ def files(name: str) -> dict[Path, str]:
         folder / "report.html": render_page(report),
         folder / "results.csv": results_csv(records, timings, manifest),
     }
+    words = {
+        "answers.md": [_answer_text(answer) for answer in report.answers],
+        "summary.md": [_chapter_text(each) for each in report.chapters if each.anchor in ("summary", "cut-offs")],
+        "published.md": [_chapter_text(each) for each in report.chapters if each.anchor == "published"],
+    }
+    found |= {folder / file: "\n\n".join(texts) + "\n" for file, texts in words.items() if texts}
     found |= {folder / "figures" / f"{figure.name}.svg": render_figure(figure) for figure in report.figures}
     found |= {folder / "figures" / f"{figure.name}.csv": figure_csv(figure) for figure in report.figures}
     if name == "field":
@@ -117,6 +125,25 @@ def files(name: str) -> dict[Path, str]:
         found[page] = replaced(page.read_text(encoding="utf-8"), "field", field_table(results))
         found[readme] = replaced(readme.read_text(encoding="utf-8"), "field", readme_table(results))
     return found
+
+
+def _answer_text(answer: Answer) -> str:
+    """Return an answer as Markdown."""
+    lines = [f"**{answer.question}** {answer.verdict}.", *(f"- {sentence}" for sentence in answer.paragraphs)]
+    return "\n\n".join([lines[0], "\n".join(lines[1:])])
+
+
+def _chapter_text(chapter: Chapter) -> str:
+    """Return the sentences and tables of a chapter as Markdown, without folded tables."""
+    points = [f"- {point.text}" for points in chapter.lists for point in points.points]
+    tables = [_markdown(list(each.head), _cells(each)) for each in chapter.tables]
+    return "\n\n".join([*(["\n".join(points)] if points else []), *tables])
+
+
+def _cells(table: Table) -> list[list[str]]:
+    """Return the rows of a table; what is bold on the page is bold here."""
+    rows = [row for section in table.sections for row in section.rows]
+    return [[f"**{cell.text}**" if cell.strong and cell.text else cell.text for cell in row] for row in rows]
 
 
 def replaced(text: str, mark: str, table: str) -> str:
