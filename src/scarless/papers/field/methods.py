@@ -38,7 +38,6 @@ METHOD_NAMES = {
     "scar-best-bin": MethodName("SCAR-best-bin", LABELS, "One label frequency for all rows, estimated by best bin."),
     "sarem-nameless": MethodName("SAREM, no names", LABELS, "SAREMClassifier; every attribute may drive the labels."),
     "search": MethodName("search", LABELS, "SAREMClassifierCV, told the names of the propensity attributes."),
-    "search-nameless": MethodName("search, no names", LABELS, "SAREMClassifierCV; every attribute may drive labels."),
     "sarem-boosted": MethodName("SAREM, boosted", LABELS, "SAREMClassifier with boosting for the class, told names."),
     "stack": MethodName("stack", LABELS, "SARStackingClassifier, told the names of the propensity attributes."),
     "stack-nameless": MethodName("stack, no names", LABELS, "SARStackingClassifier; every attribute may drive labels."),

@@ -21,7 +21,7 @@ from scarless.report.words import with_half
 
 #: Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
 OURS = {("nothing",): "stack-nameless", ("nothing", "names"): "stack"}
-OUR_FAMILY = ("stack", "stack-nameless", "search", "search-nameless", "sar-em", "sarem-nameless", "sarem-boosted")
+OUR_FAMILY = ("stack", "stack-nameless", "search", "sar-em", "sarem-nameless", "sarem-boosted")
 #: Scores of the answers: own decision, ranking, probabilities.
 JUDGED = ("balanced_accuracy", "balanced_accuracy_at_prior", "mse_f")
 SCAR_MECHANISM = "S1"
