@@ -62,6 +62,7 @@ def pytest_runtest_makereport(item, call):
 # are beginnings of test ids. `make test` runs scikit-learn's checks with one set of options for each fast class. If a
 # whole workflow is slow, `make test` runs its most common case; other tests cover the parts of the workflow.
 SLOW = (
+    "tests/papers/field/test_leaks.py::test_every_method_sees_only_what_it_says_that_it_knows",
     "tests/analysis/test_worksheet.py::test_three_rounds_of_checks_shorten_the_interval_of_the_patients",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[looks with gaps-quick",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[false positives-quick",

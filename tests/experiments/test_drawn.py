@@ -284,6 +284,15 @@ def bench_of(read, text=OFTEN):
         (EstimatorMethod("PGlinClassifier"), "nothing"),
         (EstimatorMethod("ThresholdedNaiveClassifier", {"cut": "prior"}, "prior"), "prior"),
         (EstimatorMethod("sklearn.linear_model:LogisticRegression"), "nothing"),
+        (EstimatorMethod("SAREMClassifier", {"propensity_attributes": [0, 2]}), "names"),
+        (EstimatorMethod("UPUClassifier", {"class_prior": "tice"}), "nothing"),
+        (EstimatorMethod("UPUClassifier", {"class_prior": 0.3}), "prior"),
+        (EstimatorMethod("SCARClassifier", {"label_frequency": 0.5}), "prior"),
+        (
+            EstimatorMethod("SAREMClassifier", {"known": [{"estimator": "scarless:ClassPrior", "parameters": {}}]}),
+            "prior",
+        ),
+        (EstimatorMethod("PUeClassifier", {"class_prior": {"estimator": "scarless:KernelMean"}}), "nothing"),
     ],
 )
 def test_every_method_says_what_it_knows(method, knows):
