@@ -17,8 +17,8 @@ from scarless.papers import METHODS
 from scarless.papers.field import specification
 
 QUICK = (
-    "naive", "known-e", "known-c", "sar-em", "sarem-nameless", "ntc-tmi", "ntc-prior", "pglin", "lbe", "two-step", "upu",
-    "upu-prior", "pue",
+    "naive", "known-e", "known-c", "sar-em", "sarem-nameless", "ntc-tmi", "ntc-prior", "pglin", "lbe", "two-step",
+    "upu", "upu-prior", "pue",
 )  # fmt: skip
 FOUND = {**METHODS, **estimator_methods(specification(), taken=METHODS)}
 
