@@ -64,6 +64,7 @@ def pytest_runtest_makereport(item, call):
 SLOW = (
     "tests/papers/teisseyre2025/test_published_numbers.py::test_three_tables_are_as_published",
     "tests/papers/field/test_field.py::test_the_quick_version_runs_and_has_a_page_that_answers",
+    "tests/papers/field/test_leaks.py::test_every_method_sees_only_what_it_says_that_it_knows",
     "tests/analysis/test_worksheet.py::test_three_rounds_of_checks_shorten_the_interval_of_the_patients",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[looks with gaps-quick",
     "tests/test_capabilities.py::test_each_cell_is_as_the_page_says[false positives-quick",

@@ -197,9 +197,40 @@ def test_too_many_labels_are_refused(read):
         tasks(read(f"min_labels = 200\n{LATE}"))
 
 
+def test_rows_that_cannot_be_labelled_do_not_stop_the_experiment(tmp_path):
+    (tmp_path / "spec.toml").write_text(
+        'datasets = ["simulated"]\nmethods = ["naive"]\nn_splits = 1\nn_labellings = 1\nmax_rows = 100\n'
+        f"min_labels = 9\n{LATE}{OFTEN.replace('rare', 'often')}"
+    )
+    found = run_experiment(read_spec(tmp_path / "spec.toml"), tmp_path / "found").records()
+    failed, finished = sorted(found, key=lambda record: record["setting"], reverse=True)
+    assert failed["error"].startswith("ValueError: simulated, rare: none of 1,000 draws has min_labels = 9 labelled")
+    assert finished["n_labels"] >= 9
+
+
+@pytest.mark.parametrize(("one", "message"), [(0, "all 120 test rows"), (1, "all 480 training rows")])
+def test_rows_of_one_class_are_refused(read, one, message):
+    """The only positive is a training row, or a test row."""
+    spec = read('seeds = "teisseyre2025"')
+    X, y = table()
+    y[:] = 0.0
+    y[train_test_split(np.arange(N), test_size=0.2, random_state=0)[one][0]] = 1.0
+    with pytest.raises(ValueError, match=rf"blobs, split 0: {message} have the same class"):
+        split_rows(spec, "blobs", 0, prepare(spec, "blobs", X, y))
+
+
 def test_a_mechanism_needs_attributes_that_vary(read):
     spec = read('[mechanisms.own]\nby = "own attributes"\nparameters = {n_attributes = 5}')
     with pytest.raises(ValueError, match=r"own needs 5 attributes that vary; blobs has 4\."):
+        tasks(spec)
+
+
+def test_an_intercept_out_of_reach_is_an_error(read):
+    steep = '[mechanisms.x]\nby = "class probability"\nlevel = "intercept"\nlabel_frequency = 0.9\n'
+    spec = read(f'{steep}parameters = {{ curve = "steep", slope = -40.0 }}')
+    with pytest.raises(
+        ValueError, match=r"label_frequency = 0\.9 is not reached by intercepts from -60 to 60: the mean"
+    ):
         tasks(spec)
 
 
@@ -284,6 +315,15 @@ def bench_of(read, text=OFTEN):
         (EstimatorMethod("PGlinClassifier"), "nothing"),
         (EstimatorMethod("ThresholdedNaiveClassifier", {"cut": "prior"}, "prior"), "prior"),
         (EstimatorMethod("sklearn.linear_model:LogisticRegression"), "nothing"),
+        (EstimatorMethod("SAREMClassifier", {"propensity_attributes": [0, 2]}), "names"),
+        (EstimatorMethod("UPUClassifier", {"class_prior": "tice"}), "nothing"),
+        (EstimatorMethod("UPUClassifier", {"class_prior": 0.3}), "prior"),
+        (EstimatorMethod("SCARClassifier", {"label_frequency": 0.5}), "prior"),
+        (
+            EstimatorMethod("SAREMClassifier", {"known": [{"estimator": "scarless:ClassPrior", "parameters": {}}]}),
+            "prior",
+        ),
+        (EstimatorMethod("PUeClassifier", {"class_prior": {"estimator": "scarless:KernelMean"}}), "nothing"),
     ],
 )
 def test_every_method_says_what_it_knows(method, knows):
@@ -364,6 +404,12 @@ KIND = '[mechanisms.x]\nby = "class probability"\n'
         (f'{KIND}level = "top"', r"level must be one of scale, intercept; it is 'top'"),
         (f'{KIND}level = "intercept"', r"level needs by = 'class probability' and a label_frequency"),
         (f"{KIND}spread = 1", r"spread must be a number from 0 to below 1; it is 1"),
+        ('[mechanisms.x]\nby = "own step"\nspread = 0.1', r"spread needs by = 'class probability'\. Remove spread"),
+        ('[mechanisms.x]\nmechanism = "SCAR"\nspread = 0.1', r"spread needs by = 'class probability'"),
+        (
+            f'{KIND}level = "intercept"\nlabel_frequency = [0.1, 0.5]\nparameters = {{ curve = "S4" }}',
+            r"label_frequency = 0\.5 cannot be reached with level = 'intercept', .* are below its scale, 0\.5",
+        ),
         (f'{KIND}parameters = {{ curve = "S5" }}', r"\[mechanisms\.x\]: There is no curve 'S5'"),
         (
             f"{KIND}parameters = {{ slop = 2 }}",

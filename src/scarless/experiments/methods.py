@@ -34,6 +34,9 @@ from scarless.numerics.arrays import Matrix, Vector
 
 NOTHING, NAMES, PRIOR, PROPENSITY, CLASSES = "nothing", "names", "prior", "propensity", "classes"  # what methods know
 ATTRIBUTES_PARAMETER = "propensity_attributes"  # parameter of an estimator that receives the propensity attributes
+ALL_ATTRIBUTES = "all"  # value of this parameter that names none of them
+PRIOR_PARAMETERS = ("class_prior", "label_frequency")  # a number for one of them tells the class prior
+KNOWN_PRIORS = {"ClassPrior", "LabelFrequency"}  # values from another source, for the parameter `known`
 SCORING = ("predict_proba", "decision_function")  # a method needs one of them
 NESTED_KEYS = ("estimator", "parameters")  # keys of a parameter that describes an estimator
 Make = Callable[..., Any]
@@ -295,10 +298,15 @@ class EstimatorMethod:
 
     @property
     def knows(self) -> str:
-        """What the estimator knows besides rows and labels."""
+        """What the estimator knows besides rows and labels, from the task or from its parameters."""
+        given = [self.parameters.get(name) for name in PRIOR_PARAMETERS]
+        known = {path.rpartition(":")[2] for path in nested_estimators(self.parameters)} & KNOWN_PRIORS
+        if self.told == PRIOR or known or any(isinstance(value, int | float) for value in given):
+            return PRIOR
+        if ATTRIBUTES_PARAMETER in self.parameters:
+            return NOTHING if self.parameters[ATTRIBUTES_PARAMETER] == ALL_ATTRIBUTES else NAMES
         wants = ATTRIBUTES_PARAMETER in self._accepted | parameters_of(getattr(self._maker, "fit", None))
-        named = wants and ATTRIBUTES_PARAMETER not in self.parameters
-        return PRIOR if self.told == PRIOR else NAMES if named else NOTHING
+        return NAMES if wants else NOTHING
 
     def __call__(self, bench: Bench) -> Fit:
         """Fit the estimator to a task."""
@@ -339,7 +347,7 @@ class EstimatorMethod:
         """Return the option that tells the class prior, if the estimator is told it."""
         if self.told != PRIOR:
             return {}
-        known = {"class_prior": class_prior, "label_frequency": min(share_labelled / class_prior, 1.0)}
+        known = dict(zip(PRIOR_PARAMETERS, (class_prior, min(share_labelled / class_prior, 1.0)), strict=True))
         for name in (name for name in known if name in self._accepted and name not in self.parameters):
             return {name: known[name]}
         raise ValueError(

@@ -179,6 +179,12 @@ def split_rows(spec: Spec, dataset: str, split: int, data: Prepared) -> Split:
         train, test = np.sort(train), np.sort(test)
     else:
         train, test = train_test_split(rows, test_size=spec.test_share, random_state=split)
+    for what, part in (("training", train), ("test", test)):
+        if np.unique(data.y[part]).size < 2:
+            raise ValueError(
+                f"{dataset}, split {split}: all {part.size} {what} rows have the same class, so no method can be "
+                "fitted and scored. Use more rows, or another test_share."
+            )
     e_train, e_test = ({name: e[part] for name, e in data.propensities.items()} for part in (train, test))
     X_train, X_test = data.X[train], data.X[test]
     if spec.scaling == "standardise":
@@ -305,7 +311,7 @@ def _by_own_attributes(
 
 
 def _middle(x: Vector) -> float:
-    """Return a threshold near the median; at least a tenth of the values lie on each side.
+    """Return a threshold near the median, with values on both sides: the value after it, or the median if few follow.
 
     Examples
     --------
@@ -341,6 +347,12 @@ def _by_class_probability(entry: dict[str, Any], split: Split) -> Propensities:
 def _intercept(propensity: Callable[[float], Vector], c: float, y: Vector, centre: Vector) -> float:
     """Return the intercept at which the mean propensity of the positives is `c`."""
     low, high = float(centre.min()) - 60.0, float(centre.max()) + 60.0
+    least, most = (float(propensity(a)[y == 1].mean()) for a in (low, high))
+    if not least <= c <= most:
+        raise ValueError(
+            f"label_frequency = {c:g} is not reached by intercepts from {low:.3g} to {high:.3g}: the mean propensity "
+            f"of the positives is from {least:.3g} to {most:.3g}. Use level = 'scale', or a slope nearer to 0."
+        )
     return float(brentq(lambda a: propensity(a)[y == 1].mean() - c, low, high, xtol=1e-12))
 
 

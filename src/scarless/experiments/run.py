@@ -384,9 +384,16 @@ def _begin(parent: int) -> None:
 
 
 def run_cell(work: Work) -> list[tuple[Record, Record]]:
-    """Run methods on one cell, and return a record and a timing for each."""
-    split, kept = _split(work.spec, work.cell.dataset, work.cell.split, work.data)
-    bench = Bench(work.spec, label(work.spec, work.cell, split), kept)
+    """Run methods on one cell, and return a record and a timing for each.
+
+    If the rows cannot be split or labelled, all methods have failed there, and the experiment goes on.
+    """
+    try:
+        split, kept = _split(work.spec, work.cell.dataset, work.cell.split, work.data)
+        bench = Bench(work.spec, label(work.spec, work.cell, split), kept)
+    except ValueError as error:
+        keys = [{**asdict(work.cell), "method": name} for name in work.methods]
+        return [({**key, "error": f"ValueError: {error}"}, {**key, "seconds": 0.0}) for key in keys]
     return [_run_method(bench, name, method) for name, method in work.methods.items()]
 
 

@@ -463,10 +463,23 @@ def _mechanism(table: Any, where: str) -> dict[str, Any]:
     spread = found.get("spread", 0.0)
     if not isinstance(spread, int | float) or isinstance(spread, bool) or not 0 <= spread < 1:
         raise ValueError(f"{where}: spread must be a number from 0 to below 1; it is {spread!r}.")
+    if "spread" in found and found.get("by") != CLASS_PROBABILITY:
+        raise ValueError(f"{where}: spread needs by = {CLASS_PROBABILITY!r}. Remove spread.")
     if "by" in found:
         _choice(found, "by", DRAWN, where)
         _check_drawn(found["by"], found.get("parameters", {}), where)
+    if found.get("level") == "intercept":
+        _check_intercept(curve_of(found.get("parameters", {})), max(numbers), where)
     return found
+
+
+def _check_intercept(curve: ClassProbabilityCurve, c: float, where: str) -> None:
+    """Raise if no intercept of a curve gives the mean propensity `c`."""
+    if curve.link != "identity" and c >= curve.scale:
+        raise ValueError(
+            f"{where}: label_frequency = {c:g} cannot be reached with level = 'intercept', because the propensities of "
+            f"this curve are below its scale, {curve.scale:g}. Use a larger scale, or level = 'scale'."
+        )
 
 
 def _choice(table: dict[str, Any], key: str, known: Sequence[str], where: str) -> None:

@@ -165,11 +165,11 @@ def test_with_a_better_method_of_ours_nothing_is_lost():
 def test_leaders_are_sorted_in_the_direction_of_the_score():
     results = results_of(records_of())
     conditions = [Condition("S4-c0.3", 0)]
-    own = [each.method for each in leaders(results, ("nothing",), conditions, "balanced_accuracy")]
+    own = [each.method for each in leaders(results, "nothing", conditions, "balanced_accuracy")]
     assert own == ["stack", "lbe", "ntc-tmi", "stack-nameless", "naive"]  # without names, the stack knows nothing
-    errors = [each.method for each in leaders(results, ("nothing",), conditions, "mse_f")]
+    errors = [each.method for each in leaders(results, "nothing", conditions, "mse_f")]
     assert errors == ["stack", "stack-nameless", "lbe", "naive"]
-    everywhere = [each.method for each in leaders(results, ("nothing",), results.conditions, "balanced_accuracy")]
+    everywhere = [each.method for each in leaders(results, "nothing", results.conditions, "balanced_accuracy")]
     assert "stack" not in everywhere
 
 
@@ -181,10 +181,10 @@ def test_methods_that_lack_a_case_are_not_ranked():
     ]
     results = results_of(records)
     assert "lbe" not in [
-        each.method for each in leaders(results, ("nothing",), [Condition("S4-c0.3", 0)], "balanced_accuracy")
+        each.method for each in leaders(results, "nothing", [Condition("S4-c0.3", 0)], "balanced_accuracy")
     ]
     assert "lbe" in [
-        each.method for each in leaders(results, ("nothing",), [Condition("strong-c0.3", 0)], "balanced_accuracy")
+        each.method for each in leaders(results, "nothing", [Condition("strong-c0.3", 0)], "balanced_accuracy")
     ]
 
 

@@ -3,11 +3,11 @@
 Every sentence is computed from the records by fixed rules, so it stays true when the records change.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scarless.experiments.statistics import MeanInterval, mean_interval, mean_of_finite
 from scarless.outside.notices import listed
@@ -20,18 +20,20 @@ from scarless.report.tables import Table, TableCell, section
 from scarless.report.words import with_half
 
 #: Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
-OURS = {("nothing",): "stack-nameless", ("nothing", "names"): "stack"}
+OURS = {"nothing": "stack-nameless", "names": "stack"}
 OUR_FAMILY = ("stack", "stack-nameless", "search", "sar-em", "sarem-nameless", "sarem-boosted")
 #: Scores of the answers: own decision, ranking, probabilities.
 JUDGED = ("balanced_accuracy", "balanced_accuracy_at_prior", "mse_f")
 SCAR_MECHANISM = "S1"
 PLACES = 5  # methods in a list of leaders
+#: What a method may know to answer a question. The names and the class prior do not imply each other.
+MAY_KNOW = {"nothing": ("nothing",), "names": ("nothing", "names"), "prior": ("nothing", "prior")}
 TITLE = "What the comparison says"
 NOTE = (
     "A case is a dataset with a labelling mechanism and a label frequency. Means are over cases; differences are "
     "paired by run, and their 95% intervals are t intervals over datasets. Only methods with results in every case are "
-    "ranked. Methods compete with those that know the same or less. Under mechanisms by class probability there are no "
-    "names to know, so methods that are told names then know nothing."
+    "ranked. In each question, methods compete that know what it says, or nothing. Under mechanisms by class "
+    "probability there are no names to know, so methods that are told names then know nothing."
 )
 
 
@@ -43,15 +45,15 @@ class MethodMean:
     mean: float
 
 
-def leaders(results: Results, knows: Collection[str], conditions: Sequence[Condition], score: str) -> list[MethodMean]:
-    """Return the methods that know no more than this, with their means over the cases of some conditions, best first.
+def leaders(results: Results, knows: str, conditions: Sequence[Condition], score: str) -> list[MethodMean]:
+    """Return the methods that know this or nothing, with their means over cases of some conditions, the best first.
 
     Parameters
     ----------
     results : Results
         Results of the comparison.
-    knows : collection of str
-        What each method may know: one of these.
+    knows : str
+        What the methods may know: "nothing", "names" or "prior".
     conditions : sequence of Condition
         Conditions over which the mean is taken.
     score : str
@@ -62,23 +64,42 @@ def leaders(results: Results, knows: Collection[str], conditions: Sequence[Condi
     list of MethodMean
         Methods that lack a case that another method has are left out.
     """
-    chosen = [results.conditions.index(condition) for condition in conditions]
-    cases = results.case_means(score)[:, chosen]
-    allowed = [
-        i
-        for i, method in enumerate(results.methods)
-        if all(_may(results, method, condition, knows) for condition in conditions)
+    methods, cases = _allowed_cases(results, knows, conditions, score)
+    found = [
+        MethodMean(method, float(values.mean()))
+        for method, values in zip(methods, cases.T, strict=True)
+        if np.isfinite(values).all() and values.size
     ]
-    n = np.isfinite(cases).sum(axis=(0, 1))
-    most = max((n[i] for i in allowed), default=0)
-    found = [MethodMean(results.methods[i], float(np.nanmean(cases[:, :, i]))) for i in allowed if n[i] == most > 0]
     return sorted(found, key=lambda each: -_sign(score) * each.mean)
 
 
-def _may(results: Results, method: str, condition: Condition, knows: Collection[str]) -> bool:
-    """Whether a method knows one of these in a condition; what it knows may differ between conditions."""
+def _allowed_cases(
+    results: Results, knows: str, conditions: Sequence[Condition], score: str
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Return the methods that know this or nothing and have the score, and their values in each case that one has."""
+    chosen = [results.conditions.index(condition) for condition in conditions]
+    allowed = [method for method in results.methods if all(_may(results, method, each, knows) for each in conditions)]
+    columns = [results.methods.index(method) for method in allowed]
+    cases = results.case_means(score)[:, chosen][:, :, columns].reshape(-1, len(columns))
+    there = np.isfinite(cases)
+    scored = there.any(axis=0)
+    return [each for each, has in zip(allowed, scored, strict=True) if has], cases[there.any(axis=1)][:, scored]
+
+
+def _left_out(results: Results, knows: str, conditions: Sequence[Condition], score: str) -> str:
+    """Return which methods lack some of the cases, or "" if none does."""
+    methods, cases = _allowed_cases(results, knows, conditions, score)
+    lacking = {method: int(n) for method, n in zip(methods, (~np.isfinite(cases)).sum(axis=0), strict=True) if n}
+    if not lacking:
+        return ""
+    named = listed([f"{results.label(method)} ({n:,} of {len(cases):,})" for method, n in lacking.items()])
+    return f" Not ranked, because cases lack results: {named}."
+
+
+def _may(results: Results, method: str, condition: Condition, knows: str) -> bool:
+    """Whether a method knows only this in a condition; what it knows may differ between conditions."""
     level = results.level(method, condition)
-    return level is not None and KNOWS[level] in knows
+    return level is not None and KNOWS[level] in MAY_KNOW[knows]
 
 
 def _sign(score: str) -> float:
@@ -100,12 +121,10 @@ def answers(results: Results) -> tuple[Answer, ...]:
     biased = [each for each in results.conditions if each not in scar]
     asked = (
         _where_ours_loses(results),
-        _winners(results, "Who wins when nothing is known, and labels are biased?", ("nothing",), biased),
-        _winners(results, "Who wins when the propensity attributes are known?", ("nothing", "names"), named),
-        _winners(
-            results, "Who wins when the class prior is known, and labels are biased?", ("nothing", "prior"), biased
-        ),
-        _winners(results, "Who wins when nothing is known, and labels are SCAR?", ("nothing",), scar),
+        _winners(results, "Who wins when nothing is known, and labels are biased?", "nothing", biased),
+        _winners(results, "Who wins when the propensity attributes are known?", "names", named),
+        _winners(results, "Who wins when the class prior is known, and labels are biased?", "prior", biased),
+        _winners(results, "Who wins when nothing is known, and labels are SCAR?", "nothing", scar),
         _cut_or_ranking(results),
     )
     return tuple(answer for answer in asked if answer is not None)
@@ -126,34 +145,48 @@ def _where_ours_loses(results: Results) -> Answer | None:
     for knows, ours in OURS.items():
         if not results.has(ours):
             continue
-        conditions = [each for each in results.conditions if "names" not in knows or _has_names(results, each)]
+        conditions = [each for each in results.conditions if knows == "nothing" or _has_names(results, each)]
         for score in results.scores(JUDGED):
-            rows = []
+            rows, n_judged, lacking = [], 0, list[str]()
             for condition in conditions:
                 places = leaders(results, knows, (condition,), score)
                 rivals = [each for each in places if each.method not in OUR_FAMILY]
                 mine = next((each for each in places if each.method == ours), None)
+                if mine is None and rivals:
+                    lacking.append(condition.label)
                 if mine is None or not rivals:
                     continue
-                judged += 1
+                n_judged += 1
                 gain = difference(results, ours, rivals[0].method, (condition,), score)
                 if gain.mean < 0:
                     rows.append((condition, rivals[0], mine, gain))
-            lost += len(rows)
+            if lacking:
+                sentences.append(_lack_sentence(results, ours, SCORES[score].label, lacking))
+            if not n_judged:
+                continue
+            lost, judged = lost + len(rows), judged + n_judged
             clearly = sum(gain.clear for *_, gain in rows)
             name = SCORES[score].label
-            sentences.append(_loss_sentence(results, ours, name, rows, clearly, len(conditions)))
+            sentences.append(_loss_sentence(results, ours, name, rows, clearly, n_judged))
             if rows:
                 cells = [_loss_row(results, score, *row) for row in sorted(rows, key=lambda row: row[3].mean)]
                 sections.append(section(f"{results.label(ours)}, {name}", cells))
-    if not judged:
+    if not sentences:
         return None
+    verdict = f"In {lost} of {judged} comparisons" if judged else "Cannot be answered"
     head = ("condition", "best other method", "its mean", "ours", "our gain")
     caption = (
         "Conditions in which a method of the field beats our recommended estimator. Bold: the interval excludes zero"
     )
     tables = (Table(caption, head, tuple(sections), (0, 1)),) if sections else ()
-    return Answer("Where does ours lose?", f"In {lost} of {judged} comparisons", tuple(sentences), tables)
+    return Answer("Where does ours lose?", verdict, tuple(sentences), tables)
+
+
+def _lack_sentence(results: Results, ours: str, score: str, lacking: Sequence[str]) -> str:
+    return (
+        f"{score}: {results.label(ours)} lacks results that other methods have in {listed(lacking, most=5)}, so it is "
+        "not judged there."
+    )
 
 
 def _loss_sentence(
@@ -161,7 +194,8 @@ def _loss_sentence(
 ) -> str:
     label = results.label(ours)
     if not rows:
-        return f"{score}: {label} has the best mean in all {n_conditions} conditions."
+        where = f"any of {n_conditions} conditions" if n_conditions > 1 else "the one condition with results"
+        return f"{score}: no method of the field has a better mean than {label} in {where}."
     counts: dict[str, int] = {}
     for _, rival, *_ in rows:
         counts[rival.method] = counts.get(rival.method, 0) + 1
@@ -169,7 +203,7 @@ def _loss_sentence(
     by = listed([f"{results.label(method)} ({counts[method]})" for method in order[:3]])
     worst = min(rows, key=lambda row: row[3].mean)
     return (
-        f"{score}: in {len(rows)} of {n_conditions} conditions another method has a better mean than {label} "
+        f"{score}: in {len(rows)} of {n_conditions} conditions a method of the field has a better mean than {label} "
         f"(clearly in {clearly}), most often {by}; the largest loss is {-worst[3].mean:.3f}, to "
         f"{results.label(worst[1].method)} in {worst[0].label}."
     )
@@ -188,7 +222,7 @@ def _loss_row(
     ]
 
 
-def _winners(results: Results, question: str, knows: Collection[str], conditions: Sequence[Condition]) -> Answer | None:
+def _winners(results: Results, question: str, knows: str, conditions: Sequence[Condition]) -> Answer | None:
     """Return the best methods by each score, with the distance of the second."""
     if not conditions:
         return None
@@ -205,6 +239,7 @@ def _winners(results: Results, question: str, knows: Collection[str], conditions
         sentences.append(
             f"{name}: {results.label(first)} ({places[0].mean:.{decimals}f}), before {results.label(second)} "
             f"({places[1].mean:.{decimals}f}); the difference is {with_half(gap, decimals)} over datasets, {clear}."
+            f"{_left_out(results, knows, conditions, score)}"
         )
         rows = [
             [results.label(each.method), results.knows(each.method), f"{each.mean:.{decimals}f}"] for each in places
@@ -225,7 +260,9 @@ def _cut_or_ranking(results: Results) -> Answer | None:
         return None
     allowed = [i for i, method in enumerate(results.methods) if results.level(method) is not None]
     values = [results.case_means(score).reshape(-1, len(results.methods))[:, allowed] for score in (own, at_prior)]
-    whole = [k for k in range(len(allowed)) if all(np.isfinite(each[:, k]).all() for each in values)]
+    there = np.isfinite(values).all(axis=0)
+    values = [each[there.any(axis=1)] for each in values]  # cases with results
+    whole = np.flatnonzero(there[there.any(axis=1)].all(axis=0))
     if len(whole) < 3:
         return None
     decided, ranked = (each[:, whole].mean(axis=0) for each in values)
@@ -233,19 +270,25 @@ def _cut_or_ranking(results: Results) -> Answer | None:
     cut = decided - ranked
     worst, best = int(np.argmin(cut)), int(np.argmax(cut))
     labels = [results.label(results.methods[allowed[k]]) for k in whole]
-    share = float(cut.var()) / total if total > 0 else float("nan")
-    if not isfinite(share):
+    if total == 0.0:
         return None
     verdict = "Mostly the cut-off" if cut.var() > ranking else "Mostly the ranking"
     sentences = (
         f"Between {len(whole)} methods, the variance of the mean balanced accuracy is {total:.5f} by own decision. "
         f"With every ranking cut at the true prior it is {ranking:.5f}; the variance of what the own cut-off adds or "
-        f"costs is {float(cut.var()):.5f}. Rankings and cut-offs are correlated by "
-        f"{float(np.corrcoef(ranked, cut)[0, 1]):+.2f}, so the two parts do not add up exactly.",
-        f"The own cut-off costs {labels[worst]} the most ({cut[worst]:+.3f}) and suits {labels[best]} best "
-        f"({cut[best]:+.3f}), compared with a cut at the true prior.",
+        f"costs is {float(cut.var()):.5f}.{_correlation(ranked, cut)}",
+        f"Compared with a cut at the true prior, the own cut-off is worst for {labels[worst]} ({cut[worst]:+.3f}) and "
+        f"best for {labels[best]} ({cut[best]:+.3f}).",
     )
     return Answer("How much does the cut-off explain, and how much the ranking?", verdict, sentences)
+
+
+def _correlation(ranked: NDArray[np.float64], cut: NDArray[np.float64]) -> str:
+    """Return a sentence about the correlation of rankings and cut-offs; "" if one of them does not vary."""
+    if ranked.std() == 0.0 or cut.std() == 0.0:
+        return ""
+    r = float(np.corrcoef(ranked, cut)[0, 1])
+    return f" Rankings and cut-offs are correlated by {r:+.2f}, so the two parts do not add up exactly."
 
 
 STORY = Story(

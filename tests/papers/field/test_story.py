@@ -1,0 +1,142 @@
+"""The sentences of the comparison of the field follow from its records, also if some are missing or failed."""
+
+import re
+
+import pytest
+from tests.report.conftest import Told
+
+from scarless.papers.field.story import STORY, answers, leaders
+from scarless.report.page import build_report
+from scarless.report.results import group
+
+KNOWS = {"supervised": "classes", "known-e": "propensity", "upu-prior": "prior", "stack": "names"}
+METHODS = ("supervised", "known-e", "naive", "pglin", "upu-prior", "stack", "stack-nameless", "search-nameless")
+QUESTIONS = (
+    "Where does ours lose?",
+    "Who wins when nothing is known, and labels are biased?",
+    "Who wins when the names of the propensity attributes are known?",
+    "Who wins when the class prior is known, and labels are biased?",
+    "Who wins when nothing is known, and labels are SCAR?",
+    "How much does the cut-off explain, and how much the ranking?",
+)
+VALUES = {
+    "supervised": 0.95, "known-e": 0.9, "naive": 0.6, "pglin": 0.65, "upu-prior": 0.7, "stack": 0.85,
+    "stack-nameless": 0.75, "search-nameless": 0.8,
+}  # fmt: skip
+
+
+def scores(dataset, setting, method, run):
+    value = VALUES[method] + 0.001 * run + 0.0001 * len(dataset)
+    found = {"balanced_accuracy": value, "balanced_accuracy_at_prior": value + 0.1 * (method == "naive")}
+    return found if method in ("pglin",) else {**found, "mse_f": 1.0 - value}
+
+
+def invented(values=scores, **changes):
+    options = {"datasets": ("a", "bb", "ccc"), "mechanisms": ("step-c0.1", "step-c0.5", "S1-c0.1"), "methods": METHODS}
+    return Told(values, **{**options, "knows": KNOWS, **changes})
+
+
+def answered(made):
+    results = group(*made.everything, method_names=STORY.method_names)
+    return {each.question: each for each in answers(results)}
+
+
+def test_every_question_is_answered():
+    assert tuple(answered(invented())) == QUESTIONS
+
+
+def test_a_method_that_is_told_names_does_not_answer_the_question_about_the_prior():
+    """Who knows the class prior does not know the names of the propensity attributes."""
+    found = answered(invented())
+    assert found[QUESTIONS[2]].verdict == "stack"
+    assert "stack (0.8" not in "".join(found[QUESTIONS[3]].paragraphs)
+    assert found[QUESTIONS[3]].verdict == "search, no names"
+    assert found[QUESTIONS[1]].verdict == "search, no names"
+
+
+def test_ours_is_compared_with_methods_of_the_field_only():
+    (sentence, *_) = answered(invented())[QUESTIONS[0]].paragraphs
+    assert sentence == (
+        "balanced accuracy: no method of the field has a better mean than stack, no names in any of 3 conditions."
+    ), "search, no names is better, but is ours"
+
+
+def test_conditions_in_which_ours_has_no_result_are_not_counted_as_won():
+    made = invented()
+    made.fail(method="stack-nameless", setting="step-c0.5", dataset="a")
+    made.fail(method="stack-nameless", setting="S1-c0.1")
+    first, second, *_ = answered(made)[QUESTIONS[0]].paragraphs
+    assert first == (
+        "balanced accuracy: stack, no names lacks results that other methods have in step-c0.5 and S1-c0.1, so it is "
+        "not judged there."
+    )
+    assert second == (
+        "balanced accuracy: no method of the field has a better mean than stack, no names in the one condition with "
+        "results."
+    )
+
+
+def test_ours_that_always_failed_is_not_called_the_best():
+    made = invented()
+    made.fail(method="stack-nameless")
+    made.fail(method="stack")
+    found = answered(made)[QUESTIONS[0]]
+    assert found.verdict == "Cannot be answered"
+    assert not re.search("no method of the field", "".join(found.paragraphs))
+
+
+def test_methods_that_lack_a_case_are_named_and_not_ranked():
+    made = invented()
+    made.fail(method="search-nameless", setting="step-c0.5", dataset="a")
+    found = answered(made)[QUESTIONS[1]]
+    assert found.verdict == "stack, no names"
+    assert found.paragraphs[0].endswith("Not ranked, because cases lack results: search, no names (1 of 6).")
+
+
+def test_methods_that_lack_different_cases_are_not_compared():
+    """Both have five of six cases, but not the same ones."""
+    made = invented(methods=("naive", "pglin"))
+    made.fail(method="naive", setting="step-c0.5", dataset="a")
+    made.fail(method="pglin", setting="step-c0.5", dataset="bb")
+    results = group(*made.everything, method_names=STORY.method_names)
+    assert leaders(results, "nothing", results.conditions[:2], "balanced_accuracy") == []
+    assert QUESTIONS[1] not in answered(made)
+
+
+def test_cases_that_have_not_been_run_leave_the_other_cases():
+    made = invented()
+    made.records = [each for each in made.records if (each["dataset"], each["setting"]) != ("ccc", "S1-c0.1")]
+    assert tuple(answered(made)) == QUESTIONS
+    report = build_report(*made.everything, story=STORY)
+    assert all(each.verdict.endswith(", so far") for each in report.answers)
+
+
+def test_one_ranking_has_no_correlation_with_its_cut_offs():
+    def one_ranking(dataset, setting, method, run):
+        return {"balanced_accuracy": VALUES[method], "balanced_accuracy_at_prior": 0.9}
+
+    found = answered(invented(one_ranking))[QUESTIONS[5]]
+    assert found.verdict == "Mostly the cut-off"
+    assert "nan" not in "".join(found.paragraphs)
+    assert found.paragraphs[1] == (
+        "Compared with a cut at the true prior, the own cut-off is worst for naive (-0.300) and best for known "
+        "propensity (+0.000)."
+    )
+
+
+@pytest.mark.parametrize("datasets", [("a",), ("a", "bb")], ids=["one dataset", "two datasets"])
+def test_one_dataset_has_no_interval_and_no_clear_difference(datasets):
+    found = answered(invented(datasets=datasets))
+    text = " ".join(each for answer in found.values() for each in answer.paragraphs)
+    assert "nan" not in text
+    assert ("±" in text) == (len(datasets) > 1)
+    if len(datasets) == 1:
+        assert "a clear difference" not in text.replace("not a clear difference", "")
+
+
+def test_all_failed_or_one_method():
+    made = invented()
+    made.fail()
+    assert answered(made) == {}
+    assert build_report(*made.everything, story=STORY).answers == ()
+    assert answered(invented(methods=("naive",))) == {}
