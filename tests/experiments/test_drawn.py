@@ -1,6 +1,8 @@
 """Mechanisms that are drawn for each split, label frequencies, told priors, and splits and labels of others."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +11,22 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from scarless.experiments import Cell, read_spec, run_experiment
-from scarless.experiments.methods import METHODS, Bench, EstimatorMethod, KeptFits, knows_of
+from scarless.experiments import Cell, Spec, read_spec, run_experiment
+from scarless.experiments.methods import METHODS, OUR_ESTIMATORS, Bench, EstimatorMethod, KeptFits, knows_of
 from scarless.experiments.protocol import Propensities, label, prepare, sampled_rows, split_rows, varying_columns
+from scarless.experiments.spec import (
+    CURVE_PARAMETERS,
+    DRAWN,
+    DRAWN_PARAMETERS,
+    LEVELS,
+    OWN_KEYS,
+    QUESTION_SCORES,
+    SCALINGS,
+    SEEDS,
+    TOLD,
+)
 from scarless.labelling import ClassProbabilityCurve
+from scarless.labelling.mechanisms import NAMED_CURVES
 
 N = 600
 
@@ -398,3 +412,29 @@ def test_a_method_can_only_be_told_what_there_is(tmp_path):
     (tmp_path / "spec.toml").write_text('[methods.x]\nestimator = "SCARClassifier"\ntold = "truth"')
     with pytest.raises(ValueError, match=r"told must be one of prior; it is 'truth'"):
         read_spec(tmp_path / "spec.toml")
+
+
+# --- the documentation
+
+PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
+BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("start", ["[mechanisms.S4]", "[methods]", "[methods.elkanoto]", "[methods.pulearn-elkanoto]"])
+def test_examples_of_the_page_are_valid(tmp_path, start):
+    (block,) = [block for block in BLOCKS if block.startswith(f"{start}\n")]
+    (tmp_path / "spec.toml").write_text(block)
+    spec = read_spec(tmp_path / "spec.toml")
+    if start == "[mechanisms.S4]":
+        assert all(f"`{name}`" in PAGE.read_text(encoding="utf-8") for name in spec.mechanisms)
+
+
+def test_the_page_names_every_choice():
+    text = PAGE.read_text(encoding="utf-8")
+    parameters = {name for kind in DRAWN_PARAMETERS.values() for name in kind}
+    entries = {key for keys in OWN_KEYS.values() for key in keys} | {each.name for each in fields(Spec)}
+    entries -= {"own_datasets", "own_methods", "own_mechanisms", "folder"}
+    words = [*OUR_ESTIMATORS, *METHODS, *NAMED_CURVES, *QUESTION_SCORES, *parameters, *CURVE_PARAMETERS, *entries]
+    assert [word for word in words if not re.search(rf"[`\[{{ ]{re.escape(word)}[`\] .]", text)] == []
+    quoted = [*DRAWN, *LEVELS, *SEEDS, *SCALINGS, *TOLD]
+    assert [word for word in quoted if f'"{word}"' not in text] == []
