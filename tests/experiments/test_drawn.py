@@ -213,7 +213,7 @@ def test_too_many_labels_are_refused(read):
 
 def test_a_mechanism_needs_attributes_that_vary(read):
     spec = read('[mechanisms.own]\nby = "own attributes"\nparameters = {n_attributes = 5}')
-    with pytest.raises(ValueError, match=r"own needs 5 attributes that vary; blobs has 4\."):
+    with pytest.raises(ValueError, match=r"must be at least 5; it is 4\. Lower n_attributes"):
         tasks(spec)
 
 
@@ -249,7 +249,7 @@ def test_a_large_dataset_is_replaced_by_a_sample(read):
 def test_the_splits_and_labels_of_teisseyre_et_al(read):
     """Their program, step by step: NumPy's legacy generator, seeded with the number of the split."""
     spec = read(
-        'seeds = "teisseyre2025"\ntest_share = 0.25\nmin_labels = 1\n'
+        'seeds = "teisseyre2025"\nn_labellings = 1\ntest_share = 0.25\nmin_labels = 1\n'
         '[mechanisms.S4]\nby = "class probability"\nparameters = {curve = "S4"}'
     )
     X, y = table()
@@ -397,6 +397,24 @@ KIND = '[mechanisms.x]\nby = "class probability"\n'
             '[mechanisms.x]\nby = "added attributes"\nparameters = { n_attributes = 9 }',
             r"n_attributes of a mechanism by added attributes must be at most added_attributes",
         ),
+        ('[mechanisms.x]\nby = "own step"\nspread = 0.1', r"spread needs by = 'class probability'\. Remove spread"),
+        ('[mechanisms.x]\nmechanism = "SCAR"\nspread = 0.1', r"spread needs by = 'class probability'"),
+        (f"{KIND}label_frequency = [0.1, 0.1000000001]", r"\[mechanisms\.x\]: there are two mechanisms 'x-c0\.1'"),
+        (
+            f'{KIND}label_frequency = [1e-5]\n[mechanisms.x-c1e-05]\nby = "own step"',
+            r"\[mechanisms\.x-c1e-05\]: there are two mechanisms 'x-c1e-05'\. Give one table another name",
+        ),
+        (
+            f'[mechanisms]\nuse = ["x"]\n{KIND}label_frequency = [0.1, 0.5]',
+            r"there is no mechanism 'x', because it has a list of label frequencies\. .* parts: x-c0\.1, x-c0\.5",
+        ),
+        (
+            'added_attributes = 1\nn_propensity_attributes = [1]\n[mechanisms.x]\nby = "added attributes"',
+            r"n_attributes of a mechanism by added attributes must be at most added_attributes",
+        ),
+        ('seeds = "teisseyre2025"', r"n_labellings must be 1 with seeds = 'teisseyre2025', because each split has one"),
+        ('[quick]\nanchors = "no.toml"', r"anchors names 'no\.toml', but there is no file"),
+        ('[quick]\nquestions = { q = ["naive"] }', r"\[questions\]: 'q' must be a list of two or more methods"),
         ('seeds = "mine"', r"seeds must be 'own' or 'teisseyre2025'"),
         ('scaling = "log"', r"scaling must be 'as is' or 'standardise'"),
         ("max_rows = 7", r"max_rows must be 0, for all rows, or at least 50"),
@@ -412,6 +430,68 @@ def test_a_method_can_only_be_told_what_there_is(tmp_path):
     (tmp_path / "spec.toml").write_text('[methods.x]\nestimator = "SCARClassifier"\ntold = "truth"')
     with pytest.raises(ValueError, match=r"told must be one of prior; it is 'truth'"):
         read_spec(tmp_path / "spec.toml")
+
+
+# --- errors of a run
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f'{KIND}label_frequency = 0.6\nlevel = "intercept"\nparameters = {{ curve = "S4" }}',
+            r"'x' on the dataset 'blobs': no intercept gives the label frequency 0\.6; it lies between 1e-12 and 0\.5",
+        ),
+        (
+            '[mechanisms.x]\nby = "own attributes"\nparameters = { coefficient = 1e5 }',
+            r"coefficient = 100000 gives pro",
+        ),
+        (
+            '[mechanisms.x]\nby = "own attributes"\nparameters = { coefficient = 1e308 }',
+            r"= 1e\+308 gives prop",
+        ),
+        (
+            '[mechanisms.x]\nby = "own attributes"\nparameters = { n_attributes = 9 }',
+            r"at most 90% of the rows must be at least 9; it is 4\. Lower n_attributes or n_named, or leave the",
+        ),
+        ('clusters = 1000\n[mechanisms.x]\nby = "added attributes"', r"blobs has 600 rows, and clusters = 1000 needs"),
+    ],
+    ids=["label frequency", "coefficient", "infinite coefficient", "attributes", "clusters"],
+)
+def test_a_mechanism_that_does_not_fit_a_table_is_refused(read, text, message):
+    with pytest.raises(ValueError, match=message):
+        tasks(read(text), 1)
+
+
+@pytest.mark.parametrize(
+    ("curve", "c"),
+    [('curve = "Cauchy"', 0.003), ('link = "logistic", of = "logit", slope = 1000.0', 0.3)],
+    ids=["flat", "steep"],
+)
+def test_an_intercept_far_away_is_found(read, curve, c):
+    spec = read(f'{KIND}label_frequency = {c}\nlevel = "intercept"\nparameters = {{ {curve} }}')
+    (task,) = tasks(spec, 1).values()
+    assert task.e_train[task.split.y_train == 1].mean() == pytest.approx(c, abs=1e-6)
+
+
+def test_a_split_with_one_class_is_refused(read):
+    spec = read(f'seeds = "teisseyre2025"\nn_labellings = 1\n{KIND}')
+    X, _ = table()
+    y = np.zeros(N)
+    y[0] = 1.0
+    with pytest.raises(ValueError, match=r"blobs: the test rows of split 0 have one class only, because .* stratified"):
+        split_rows(spec, "blobs", 0, prepare(spec, "blobs", X, y))
+
+
+def test_a_sample_with_too_few_rows_of_a_class_is_refused(tmp_path):
+    (tmp_path / "rare_rows.py").write_text(
+        "import numpy as np\ndef load():\n    return np.arange(2000.0)[:, None], np.arange(2000) < 20\n"
+    )
+    (tmp_path / "spec.toml").write_text(
+        f'max_rows = 50\n[datasets.rare]\ncallable = "rare_rows:load"\n[methods]\nuse = ["naive"]\n{KIND}'
+    )
+    with pytest.raises(ValueError, match=r"rare, a sample of max_rows = 50 rows: each class .* Raise max_rows"):
+        run_experiment(read_spec(tmp_path / "spec.toml"), tmp_path / "found")
 
 
 # --- the documentation
