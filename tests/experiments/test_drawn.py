@@ -1,6 +1,8 @@
 """Mechanisms that are drawn for each split, label frequencies, told priors, and splits and labels of others."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +11,22 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from scarless.experiments import Cell, read_spec, run_experiment
-from scarless.experiments.methods import METHODS, Bench, EstimatorMethod, KeptFits, knows_of
+from scarless.experiments import Cell, Spec, read_spec, run_experiment
+from scarless.experiments.methods import METHODS, OUR_ESTIMATORS, Bench, EstimatorMethod, KeptFits, knows_of
 from scarless.experiments.protocol import Propensities, label, prepare, sampled_rows, split_rows, varying_columns
+from scarless.experiments.spec import (
+    CURVE_PARAMETERS,
+    DRAWN,
+    DRAWN_PARAMETERS,
+    LEVELS,
+    OWN_KEYS,
+    QUESTION_SCORES,
+    SCALINGS,
+    SEEDS,
+    TOLD,
+)
 from scarless.labelling import ClassProbabilityCurve
+from scarless.labelling.mechanisms import NAMED_CURVES
 
 N = 600
 
@@ -211,7 +225,7 @@ def test_rows_that_cannot_be_labelled_do_not_stop_the_experiment(tmp_path):
 @pytest.mark.parametrize(("one", "message"), [(0, "all 120 test rows"), (1, "all 480 training rows")])
 def test_rows_of_one_class_are_refused(read, one, message):
     """The only positive is a training row, or a test row."""
-    spec = read('seeds = "teisseyre2025"')
+    spec = read('seeds = "teisseyre2025"\nn_labellings = 1')
     X, y = table()
     y[:] = 0.0
     y[train_test_split(np.arange(N), test_size=0.2, random_state=0)[one][0]] = 1.0
@@ -221,16 +235,7 @@ def test_rows_of_one_class_are_refused(read, one, message):
 
 def test_a_mechanism_needs_attributes_that_vary(read):
     spec = read('[mechanisms.own]\nby = "own attributes"\nparameters = {n_attributes = 5}')
-    with pytest.raises(ValueError, match=r"own needs 5 attributes that vary; blobs has 4\."):
-        tasks(spec)
-
-
-def test_an_intercept_out_of_reach_is_an_error(read):
-    steep = '[mechanisms.x]\nby = "class probability"\nlevel = "intercept"\nlabel_frequency = 0.9\n'
-    spec = read(f'{steep}parameters = {{ curve = "steep", slope = -40.0 }}')
-    with pytest.raises(
-        ValueError, match=r"label_frequency = 0\.9 is not reached by intercepts from -60 to 60: the mean"
-    ):
+    with pytest.raises(ValueError, match=r"must be at least 5; it is 4\. Lower n_attributes"):
         tasks(spec)
 
 
@@ -266,7 +271,7 @@ def test_a_large_dataset_is_replaced_by_a_sample(read):
 def test_the_splits_and_labels_of_teisseyre_et_al(read):
     """Their program, step by step: NumPy's legacy generator, seeded with the number of the split."""
     spec = read(
-        'seeds = "teisseyre2025"\ntest_share = 0.25\nmin_labels = 1\n'
+        'seeds = "teisseyre2025"\nn_labellings = 1\ntest_share = 0.25\nmin_labels = 1\n'
         '[mechanisms.S4]\nby = "class probability"\nparameters = {curve = "S4"}'
     )
     X, y = table()
@@ -429,6 +434,22 @@ KIND = '[mechanisms.x]\nby = "class probability"\n'
             '[mechanisms.x]\nby = "added attributes"\nparameters = { n_attributes = 9 }',
             r"n_attributes of a mechanism by added attributes must be at most added_attributes",
         ),
+        (f"{KIND}label_frequency = [0.1, 0.1000000001]", r"\[mechanisms\.x\]: there are two mechanisms 'x-c0\.1'"),
+        (
+            f'{KIND}label_frequency = [1e-5]\n[mechanisms.x-c1e-05]\nby = "own step"',
+            r"\[mechanisms\.x-c1e-05\]: there are two mechanisms 'x-c1e-05'\. Give one table another name",
+        ),
+        (
+            f'[mechanisms]\nuse = ["x"]\n{KIND}label_frequency = [0.1, 0.5]',
+            r"there is no mechanism 'x', because it has a list of label frequencies\. .* parts: x-c0\.1, x-c0\.5",
+        ),
+        (
+            'added_attributes = 1\nn_propensity_attributes = [1]\n[mechanisms.x]\nby = "added attributes"',
+            r"n_attributes of a mechanism by added attributes must be at most added_attributes",
+        ),
+        ('seeds = "teisseyre2025"', r"n_labellings must be 1 with seeds = 'teisseyre2025', because each split has one"),
+        ('[quick]\nanchors = "no.toml"', r"anchors names 'no\.toml', but there is no file"),
+        ('[quick]\nquestions = { q = ["naive"] }', r"\[questions\]: 'q' must be a list of two or more methods"),
         ('seeds = "mine"', r"seeds must be 'own' or 'teisseyre2025'"),
         ('scaling = "log"', r"scaling must be 'as is' or 'standardise'"),
         ("max_rows = 7", r"max_rows must be 0, for all rows, or at least 50"),
@@ -444,3 +465,78 @@ def test_a_method_can_only_be_told_what_there_is(tmp_path):
     (tmp_path / "spec.toml").write_text('[methods.x]\nestimator = "SCARClassifier"\ntold = "truth"')
     with pytest.raises(ValueError, match=r"told must be one of prior; it is 'truth'"):
         read_spec(tmp_path / "spec.toml")
+
+
+# --- errors of a run
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '[mechanisms.x]\nby = "own attributes"\nparameters = { coefficient = 1e5 }',
+            r"coefficient = 100000 gives pro",
+        ),
+        (
+            '[mechanisms.x]\nby = "own attributes"\nparameters = { coefficient = 1e308 }',
+            r"= 1e\+308 gives prop",
+        ),
+        (
+            '[mechanisms.x]\nby = "own attributes"\nparameters = { n_attributes = 9 }',
+            r"at most 90% of the rows must be at least 9; it is 4\. Lower n_attributes or n_named, or leave the",
+        ),
+        ('clusters = 1000\n[mechanisms.x]\nby = "added attributes"', r"blobs has 600 rows, and clusters = 1000 needs"),
+    ],
+    ids=["coefficient", "infinite coefficient", "attributes", "clusters"],
+)
+def test_a_mechanism_that_does_not_fit_a_table_is_refused(read, text, message):
+    with pytest.raises(ValueError, match=message):
+        tasks(read(text), 1)
+
+
+@pytest.mark.parametrize(
+    ("curve", "c"),
+    [('curve = "Cauchy"', 0.003), ('link = "logistic", of = "logit", slope = 1000.0', 0.3)],
+    ids=["flat", "steep"],
+)
+def test_an_intercept_far_away_is_found(read, curve, c):
+    spec = read(f'{KIND}label_frequency = {c}\nlevel = "intercept"\nparameters = {{ {curve} }}')
+    (task,) = tasks(spec, 1).values()
+    assert task.e_train[task.split.y_train == 1].mean() == pytest.approx(c, abs=1e-6)
+
+
+def test_a_sample_with_too_few_rows_of_a_class_is_refused(tmp_path):
+    (tmp_path / "rare_rows.py").write_text(
+        "import numpy as np\ndef load():\n    return np.arange(2000.0)[:, None], np.arange(2000) < 20\n"
+    )
+    (tmp_path / "spec.toml").write_text(
+        f'max_rows = 50\n[datasets.rare]\ncallable = "rare_rows:load"\n[methods]\nuse = ["naive"]\n{KIND}'
+    )
+    with pytest.raises(ValueError, match=r"rare, a sample of max_rows = 50 rows: each class .* Raise max_rows"):
+        run_experiment(read_spec(tmp_path / "spec.toml"), tmp_path / "found")
+
+
+# --- the documentation
+
+PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
+BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("start", ["[mechanisms.S4]", "[methods]", "[methods.elkanoto]", "[methods.pulearn-elkanoto]"])
+def test_examples_of_the_page_are_valid(tmp_path, start):
+    (block,) = [block for block in BLOCKS if block.startswith(f"{start}\n")]
+    (tmp_path / "spec.toml").write_text(block)
+    spec = read_spec(tmp_path / "spec.toml")
+    if start == "[mechanisms.S4]":
+        assert all(f"`{name}`" in PAGE.read_text(encoding="utf-8") for name in spec.mechanisms)
+
+
+def test_the_page_names_every_choice():
+    text = PAGE.read_text(encoding="utf-8")
+    parameters = {name for kind in DRAWN_PARAMETERS.values() for name in kind}
+    entries = {key for keys in OWN_KEYS.values() for key in keys} | {each.name for each in fields(Spec)}
+    entries -= {"own_datasets", "own_methods", "own_mechanisms", "folder"}
+    words = [*OUR_ESTIMATORS, *METHODS, *NAMED_CURVES, *QUESTION_SCORES, *parameters, *CURVE_PARAMETERS, *entries]
+    assert [word for word in words if not re.search(rf"[`\[{{ ]{re.escape(word)}[`\] .]", text)] == []
+    quoted = [*DRAWN, *LEVELS, *SEEDS, *SCALINGS, *TOLD]
+    assert [word for word in quoted if f'"{word}"' not in text] == []

@@ -31,6 +31,7 @@ from scarless.models import (
 )
 from scarless.models.sar_stacking import default_boosting
 from scarless.numerics.arrays import Matrix, Vector
+from scarless.outside.notices import listed
 
 NOTHING, NAMES, PRIOR, PROPENSITY, CLASSES = "nothing", "names", "prior", "propensity", "classes"  # what methods know
 ATTRIBUTES_PARAMETER = "propensity_attributes"  # parameter of an estimator that receives the propensity attributes
@@ -38,6 +39,7 @@ ALL_ATTRIBUTES = "all"  # value of this parameter that names none of them
 PRIOR_PARAMETERS = ("class_prior", "label_frequency")  # a number for one of them tells the class prior
 KNOWN_PRIORS = {"ClassPrior", "LabelFrequency"}  # values from another source, for the parameter `known`
 SCORING = ("predict_proba", "decision_function")  # a method needs one of them
+ROUNDING_DIGITS = 9  # A propensity of 1 may be slightly larger after rounding.
 NESTED_KEYS = ("estimator", "parameters")  # keys of a parameter that describes an estimator
 Make = Callable[..., Any]
 
@@ -466,11 +468,11 @@ def estimator_methods(spec: Spec, *, taken: Iterable[str] = ()) -> dict[str, Met
 
 def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
     f, probable = _scores(model, X_test)
-    e = np.asarray(model.predict_propensity(X_test), dtype=np.float64) if hasattr(model, "predict_propensity") else None
-    prior = getattr(model, "class_prior_", None)
+    e = _propensity(model, X_test) if hasattr(model, "predict_propensity") else None
+    prior = _number(model, "class_prior_")
     if prior is None:
         trained, also = _scores(model, X_train) if probable else (f, False)
-        prior = trained.mean() if also else np.nan
+        prior = float(trained.mean()) if also else np.nan
     if not probable and hasattr(model, "predict_proba"):
         warnings.warn(
             f"predict_proba of {type(model).__name__} returned values outside 0 to 1, so only the ranking and the "
@@ -478,8 +480,9 @@ def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
             UserWarning,
             stacklevel=2,
         )
-    prior, c = float(prior), getattr(model, "label_frequency_", None)
-    c = min(float(s.mean()) / prior, 1.0) if c is None else float(c)
+    c = _number(model, "label_frequency_")
+    if c is None:
+        c = 1.0 if prior == 0 else min(float(s.mean()) / prior, 1.0)
     e = e if np.isfinite(c) else None
     n_iter = np.asarray(getattr(model, "n_iter_", 0))
     n = int(n_iter.max()) if n_iter.size and n_iter.dtype.kind in "iu" else 0
@@ -507,14 +510,58 @@ def _decision(model: Any, X: Matrix, f: Vector, *, probable: bool) -> Vector | N
         return by_half
     if called.shape != (X.shape[0],):
         raise ValueError(f"predict must return one class for each of {X.shape[0]} rows; its shape is {called.shape}.")
+    values = set(called.tolist())
+    if not values <= {0, 1} and not values <= {-1, 1}:  # True equals 1.
+        raise ValueError(
+            "predict must return 1 for positive rows, and 0 or -1 for negative rows; it returned "
+            f"{listed(sorted(map(repr, values)), most=4)}."
+        )
     return (called == 1).astype(np.float64)
+
+
+def _propensity(model: Any, X: Matrix) -> Vector | None:
+    """Return the propensity of each row, or None with a warning if the values are no probabilities."""
+    e = _numbers(model.predict_propensity(X), "predict_propensity")
+    if e.shape != (X.shape[0],):
+        raise ValueError(f"predict_propensity must return an array of shape ({X.shape[0]},); its shape is {e.shape}.")
+    if _in_unit(e.round(ROUNDING_DIGITS)):
+        return e
+    warnings.warn(
+        f"predict_propensity of {type(model).__name__} returned values outside 0 to 1, so the propensity is not "
+        "scored.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def _number(model: Any, name: str) -> float | None:
+    """Return an estimate of a fitted model as a number, or None if the model does not have it."""
+    value = getattr(model, name, None)
+    if value is None:
+        return None
+    found = _numbers(value, name, verb="be")
+    if found.size != 1:
+        raise ValueError(f"{name} must be one number; its shape is {found.shape}.")
+    return float(found.reshape(-1)[0])
+
+
+def _numbers(values: Any, name: str, verb: str = "return") -> Vector:
+    """Return values of the user's estimator as numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        what = "a number" if verb == "be" else "numbers"
+        raise ValueError(f"{name} must {verb} {what}; {error}.") from error
 
 
 def _scores(model: Any, X: Matrix) -> tuple[Vector, bool]:
     """Return the score of each row, and whether the scores are probabilities; raise if they are not valid."""
-    classes = [int(value) for value in getattr(model, "classes_", (0, 1))]
+    classes = np.asarray(getattr(model, "classes_", (0, 1))).tolist()
+    if classes not in ([0, 1], [1, 0], [-1, 1], [1, -1]):
+        raise ValueError(f"classes_ must be 0 and 1, or -1 and 1, because labels are 0 and 1; it is {classes!r}.")
     name = SCORING[0] if hasattr(model, SCORING[0]) else SCORING[1]
-    found = np.asarray(getattr(model, name)(X), dtype=np.float64)
+    found = _numbers(getattr(model, name)(X), name)
     n = X.shape[0]
     if found.shape != ((n, 2) if name == "predict_proba" else (n,)):
         wanted = f"({n}, 2), one column for each class" if name == "predict_proba" else f"({n},)"

@@ -122,7 +122,7 @@ def load_own(spec: Spec, name: str) -> OwnData:
         else:
             table, values, identity = _from_callable(entry["callable"], entry.get("parameters", {}))
         y = read_class(values, entry.get("class", "y"), entry.get("positive"))
-        _check_size(y, len(table), spec.test_share)
+        check_size(y, spec.test_share)
         prepared, columns = _prepared(table, entry.get("propensity_attributes", []))
     except (ValueError, TypeError, OSError) as error:
         raise ValueError(f"The dataset {name!r}: {error}") from error
@@ -253,9 +253,9 @@ def _clear(known: Sequence[str]) -> str | None:
     return known[meanings.index(True)] if meanings is not None and len(known) == 2 and sum(meanings) == 1 else None
 
 
-def _check_size(y: Vector, n: int, test_share: float) -> None:
+def check_size(y: Vector, test_share: float) -> None:
     """Raise if a class has too few rows for a training and a test part."""
-    smallest = int(min(y.sum(), n - y.sum()))
+    smallest = int(min(y.sum(), y.size - y.sum()))
     needed = int(np.ceil(2 / min(test_share, 1 - test_share)))
     if smallest < needed:
         raise ValueError(

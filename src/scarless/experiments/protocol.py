@@ -37,6 +37,8 @@ ROWS_FOR_CLUSTERS = 20_000
 MIN_VARYING_SHARE = 0.1
 #: How often labels are drawn until there are `min_labels` of them. By judgement.
 MAX_DRAWS = 1_000
+#: How often the range of an intercept is made five times as wide until it has a label frequency. By judgement.
+MAX_WIDER = 10
 #: Mean propensity of the positives if a mechanism by random attributes has no label frequency. By judgement.
 USUAL_LABEL_FREQUENCY = 0.5
 
@@ -142,6 +144,8 @@ class Task:
 
 def prepare(spec: Spec, dataset: str, X: Any, y: Any) -> Prepared:
     """Return a dataset with added propensity attributes."""
+    if spec.n_added and X.shape[0] < spec.clusters:
+        raise ValueError(f"{dataset} has {X.shape[0]} rows, and clusters = {spec.clusters} needs more. Lower clusters.")
     rng = np.random.default_rng(spec.seed_of("attributes", dataset))
     added = [_attribute(X, spec.clusters, rng) for _ in range(spec.n_added)]
     return Prepared(np.column_stack([X, *added]), np.asarray(y, dtype=np.float64), X.shape[1])
@@ -216,7 +220,10 @@ def _inside(p: Vector) -> Vector:
 
 def label(spec: Spec, cell: Cell, split: Split) -> Task:
     """Draw the labels of a cell; both settings of a split get the same labels."""
-    found = _propensities(spec, cell, split)
+    try:
+        found = _propensities(spec, cell, split)
+    except ValueError as error:
+        raise ValueError(f"The mechanism {cell.setting!r} on the dataset {cell.dataset!r}: {error}") from error
     s_train = _labels(spec, cell, split.y_train, found.e_train)
     method = spec.seed_of("methods", cell.dataset, cell.setting, cell.k, cell.split, cell.labelling)
     return Task(
@@ -288,7 +295,11 @@ def _drawn(spec: Spec, cell: Cell, split: Split, entry: dict[str, Any]) -> Prope
     candidates = varying_columns(split.X_train[:, : split.n_original])
     n_wanted = max(parameters["n_attributes"], parameters["n_named"]) if by == OWN_ATTRIBUTES else 1
     if candidates.size < n_wanted:
-        raise ValueError(f"{cell.setting} needs {n_wanted} attributes that vary; {cell.dataset} has {candidates.size}.")
+        remedy = "Lower n_attributes or n_named, or leave" if n_wanted > 1 else "Leave"
+        raise ValueError(
+            f"the number of attributes whose most frequent value has at most {1 - MIN_VARYING_SHARE:.0%} of the rows "
+            f"must be at least {n_wanted}; it is {candidates.size}. {remedy} the dataset out."
+        )
     columns = rng.choice(candidates, size=n_wanted, replace=False)
     if by == OWN_ATTRIBUTES:
         return _by_own_attributes(split, columns, parameters, c or USUAL_LABEL_FREQUENCY, rng)
@@ -306,7 +317,11 @@ def _by_own_attributes(
     Z = split.X_train[:, driving]
     slopes = parameters["coefficient"] * rng.choice([-1.0, 1.0], size=n_driving) / Z.std(axis=0)
     at = partial(LogisticSAR, driving, slopes)
-    intercept = _intercept(lambda a: at(a).propensity(split.X_train), c, split.y_train, -(Z @ slopes))
+    try:
+        with np.errstate(over="ignore"):
+            intercept = _intercept(lambda a: at(a).propensity(split.X_train), c, split.y_train, -(Z @ slopes))
+    except ValueError as error:
+        raise ValueError(f"coefficient = {parameters['coefficient']:g} gives propensities of 0. Lower it.") from error
     return _by_mechanism(at(intercept), split, tuple(sorted(columns[:n_named].tolist())), split.n_original)
 
 
@@ -347,13 +362,19 @@ def _by_class_probability(entry: dict[str, Any], split: Split) -> Propensities:
 def _intercept(propensity: Callable[[float], Vector], c: float, y: Vector, centre: Vector) -> float:
     """Return the intercept at which the mean propensity of the positives is `c`."""
     low, high = float(centre.min()) - 60.0, float(centre.max()) + 60.0
-    least, most = (float(propensity(a)[y == 1].mean()) for a in (low, high))
-    if not least <= c <= most:
-        raise ValueError(
-            f"label_frequency = {c:g} is not reached by intercepts from {low:.3g} to {high:.3g}: the mean propensity "
-            f"of the positives is from {least:.3g} to {most:.3g}. Use level = 'scale', or a slope nearer to 0."
-        )
-    return float(brentq(lambda a: propensity(a)[y == 1].mean() - c, low, high, xtol=1e-12))
+
+    def excess(a: float) -> float:
+        return float(propensity(a)[y == 1].mean() - c)
+
+    for _ in range(MAX_WIDER):  # A flat curve, or a curve with a steep slope, needs a wider range.
+        if excess(low) <= 0.0 <= excess(high):
+            return float(brentq(excess, low, high, xtol=1e-12))
+        low, high = low - 2.0 * (high - low), high + 2.0 * (high - low)
+    lowest, highest = excess(low) + c, excess(high) + c
+    raise ValueError(
+        f"no intercept gives the label frequency {c:g}; it lies between {lowest:.3g} and {highest:.3g}. Use another "
+        'label_frequency, or level = "scale".'
+    )
 
 
 def _by_mechanism(mechanism: Any, split: Split, named: tuple[int, ...], n_seen: int) -> Propensities:

@@ -31,7 +31,15 @@ from scarless.experiments.methods import (
     knows_of,
     nested_estimators,
 )
-from scarless.experiments.own import OwnData, check_mechanisms, importable, load_own, propensities_of, source_of
+from scarless.experiments.own import (
+    OwnData,
+    check_mechanisms,
+    check_size,
+    importable,
+    load_own,
+    propensities_of,
+    source_of,
+)
 from scarless.experiments.protocol import Prepared, Split, Task, label, prepare, sampled_rows, split_rows
 from scarless.experiments.spec import Cell, Spec, did_you_mean
 from scarless.experiments.store import KEY, Record, Store, key_of
@@ -310,6 +318,8 @@ def _prepare_all(
             progress.say(f"{name} is left out: {error}")
         else:
             rows = sampled_rows(spec, name, len(data.y))
+            if rows.size < len(data.y):
+                _check_sample(spec, name, data.y[rows])
             prepared = prepare(spec, name, data.X[rows], data.y[rows])
             for path, values in ((scratch / f"{name}.npy", prepared.X), (scratch / f"{name}.y.npy", prepared.y)):
                 with naming(path):
@@ -319,6 +329,14 @@ def _prepare_all(
             sizes[name] = float(prepared.X.size + 10**6)
         progress.advance(1, name)
     return sizes
+
+
+def _check_sample(spec: Spec, name: str, y: Vector) -> None:
+    """Raise if a sample of the rows of a dataset has too few rows of a class."""
+    try:
+        check_size(np.asarray(y), spec.test_share)
+    except ValueError as error:
+        raise ValueError(f"{name}, a sample of max_rows = {spec.max_rows} rows: {error} Raise max_rows.") from error
 
 
 def _save_own(spec: Spec, scratch: Path, name: str, data: Any, rows: Any) -> None:

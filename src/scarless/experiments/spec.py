@@ -241,6 +241,9 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
         f"scaling must be {' or '.join(map(repr, SCALINGS))}": spec.scaling in SCALINGS,
         "max_rows must be 0, for all rows, or at least 50": spec.max_rows == 0 or spec.max_rows >= 50,
         "min_labels must be at least 0": spec.min_labels >= 0,
+        f"n_labellings must be 1 with seeds = {spec.seeds!r}, because each split has one draw of labels": (
+            spec.seeds == "own" or spec.n_labellings == 1
+        ),
     }
     n_conditions = len(spec.other_mechanisms) + (len(ks) * len(spec.settings) if ADDED in spec.mechanisms else 0)
     n_runs = spec.n_splits * spec.n_labellings * n_conditions * len(spec.methods) * len(spec.datasets)
@@ -248,8 +251,9 @@ def check_spec(values: dict[str, Any], where: str) -> Spec:
         f"n_splits = {spec.n_splits:,} and n_labellings = {spec.n_labellings:,} give {n_runs:,} runs, but at most "
         f"{MAX_RUNS:,} are allowed: lower them"
     ] = n_runs <= MAX_RUNS
+    usual = DRAWN_PARAMETERS[ADDED_ATTRIBUTES]["n_attributes"]
     added = [
-        table.get("parameters", {}).get("n_attributes", 0)
+        table.get("parameters", {}).get("n_attributes", usual)
         for table in spec.own_mechanisms.values()
         if table.get("by") == ADDED_ATTRIBUTES
     ]
@@ -294,10 +298,14 @@ def read_spec(path: str | Path, *, quick: bool = False) -> Spec:
     values.setdefault("title", values["name"])
     own = _own_tables(values, str(path))
     asked = [*_listed(values["methods"]), *_listed(quickly.get("methods", []))]
-    values["anchors"] = _anchors(values.get("anchors", {}), path)
-    values["questions"] = _questions(values.get("questions", {}), asked, str(path))
+    for entries in (values, quickly):
+        if "anchors" in entries:
+            entries["anchors"] = _anchors(entries["anchors"], path)
+        if "questions" in entries:
+            entries["questions"] = _questions(entries["questions"], asked, str(path))
     values |= quickly if quick else {}
     values.setdefault("mechanisms", _usual_mechanisms(values["datasets"], own["datasets"], str(path)))
+    _refuse_joint_names(values["mechanisms"], own["mechanisms"], str(path))
     values |= {f"own_{group}": _used(values[group], tables) for group, tables in own.items()}
     return check_spec({**values, "folder": str(path.parent)}, str(path))
 
@@ -346,7 +354,7 @@ def _own_tables(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]
             }
             _check_names(group, tables, where)
             if group == "mechanisms":
-                tables = own[group] = _by_label_frequency(own[group])
+                tables = own[group] = _by_label_frequency(own[group], where)
             used = _names(given.get(USE_KEY, beside if tables else alone), f"{where}, [{group}]: {USE_KEY}")
             values[group] = [*(name for name in used if name not in tables), *tables]
         else:
@@ -524,22 +532,37 @@ def curve_of(parameters: dict[str, Any]) -> ClassProbabilityCurve:
     return replace(named, **rest)
 
 
-def _by_label_frequency(tables: dict[str, Any]) -> dict[str, Any]:
+def _by_label_frequency(tables: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the mechanisms with one label frequency each: a list of label frequencies becomes several mechanisms.
 
     Examples
     --------
-    >>> _by_label_frequency({"S4": {"by": "class probability", "label_frequency": [0.1, 0.5]}})
+    >>> _by_label_frequency({"S4": {"by": "class probability", "label_frequency": [0.1, 0.5]}}, "here")
     {'S4-c0.1': {'by': ..., 'label_frequency': 0.1}, 'S4-c0.5': {'by': ..., 'label_frequency': 0.5}}
     """
     found: dict[str, Any] = {}
     for name, table in tables.items():
         given = table.get("label_frequency")
-        if isinstance(given, list):
-            found |= {f"{name}-c{c:g}": {**table, "label_frequency": float(c)} for c in given}
-        else:
-            found[name] = table
+        parts = [(f"{name}-c{c:g}", float(c)) for c in given] if isinstance(given, list) else [(name, given)]
+        for each, c in parts:
+            if each in found:
+                raise ValueError(
+                    f"{where}, [mechanisms.{name}]: there are two mechanisms {each!r}. Give one table another name, or "
+                    "use label frequencies that differ in their first six digits."
+                )
+            found[each] = table if c is None else {**table, "label_frequency": c}
     return found
+
+
+def _refuse_joint_names(used: Any, tables: dict[str, Any], where: str) -> None:
+    """Raise if a mechanism is named without one of its label frequencies."""
+    for name in _listed(used):
+        parts = [each for each in tables if each.startswith(f"{name}-c") and name not in tables]
+        if parts:
+            raise ValueError(
+                f"{where}: there is no mechanism {name!r}, because it has a list of label frequencies. Use the names "
+                f"of its parts: {', '.join(parts)}."
+            )
 
 
 OWN_CHECKS: dict[str, Callable[[Any, str], dict[str, Any]]] = {

@@ -10,18 +10,18 @@ from scarless.report.page import build_report
 from scarless.report.results import group
 
 KNOWS = {"supervised": "classes", "known-e": "propensity", "upu-prior": "prior", "stack": "names"}
-METHODS = ("supervised", "known-e", "naive", "pglin", "upu-prior", "stack", "stack-nameless", "search-nameless")
+METHODS = ("supervised", "known-e", "naive", "pglin", "upu-prior", "stack", "stack-nameless", "sarem-nameless")
 QUESTIONS = (
     "Where does ours lose?",
     "Who wins when nothing is known, and labels are biased?",
-    "Who wins when the names of the propensity attributes are known?",
+    "Who wins when the propensity attributes are known?",
     "Who wins when the class prior is known, and labels are biased?",
     "Who wins when nothing is known, and labels are SCAR?",
     "How much does the cut-off explain, and how much the ranking?",
 )
 VALUES = {
     "supervised": 0.95, "known-e": 0.9, "naive": 0.6, "pglin": 0.65, "upu-prior": 0.7, "stack": 0.85,
-    "stack-nameless": 0.75, "search-nameless": 0.8,
+    "stack-nameless": 0.75, "sarem-nameless": 0.8,
 }  # fmt: skip
 
 
@@ -50,15 +50,15 @@ def test_a_method_that_is_told_names_does_not_answer_the_question_about_the_prio
     found = answered(invented())
     assert found[QUESTIONS[2]].verdict == "stack"
     assert "stack (0.8" not in "".join(found[QUESTIONS[3]].paragraphs)
-    assert found[QUESTIONS[3]].verdict == "search, no names"
-    assert found[QUESTIONS[1]].verdict == "search, no names"
+    assert found[QUESTIONS[3]].verdict == "SAREM, no names"
+    assert found[QUESTIONS[1]].verdict == "SAREM, no names"
 
 
 def test_ours_is_compared_with_methods_of_the_field_only():
     (sentence, *_) = answered(invented())[QUESTIONS[0]].paragraphs
     assert sentence == (
         "balanced accuracy: no method of the field has a better mean than stack, no names in any of 3 conditions."
-    ), "search, no names is better, but is ours"
+    ), "SAREM, no names is better, but is ours"
 
 
 def test_conditions_in_which_ours_has_no_result_are_not_counted_as_won():
@@ -87,10 +87,10 @@ def test_ours_that_always_failed_is_not_called_the_best():
 
 def test_methods_that_lack_a_case_are_named_and_not_ranked():
     made = invented()
-    made.fail(method="search-nameless", setting="step-c0.5", dataset="a")
+    made.fail(method="sarem-nameless", setting="step-c0.5", dataset="a")
     found = answered(made)[QUESTIONS[1]]
     assert found.verdict == "stack, no names"
-    assert found.paragraphs[0].endswith("Not ranked, because cases lack results: search, no names (1 of 6).")
+    assert found.paragraphs[0].endswith("Not ranked, because cases lack results: SAREM, no names (1 of 6).")
 
 
 def test_methods_that_lack_different_cases_are_not_compared():

@@ -80,10 +80,11 @@ def _allowed_cases(
     chosen = [results.conditions.index(condition) for condition in conditions]
     allowed = [method for method in results.methods if all(_may(results, method, each, knows) for each in conditions)]
     columns = [results.methods.index(method) for method in allowed]
-    cases = results.case_means(score)[:, chosen][:, :, columns].reshape(-1, len(columns))
-    there = np.isfinite(cases)
-    scored = there.any(axis=0)
-    return [each for each, has in zip(allowed, scored, strict=True) if has], cases[there.any(axis=1)][:, scored]
+    values = results.case_means(score)[:, chosen][:, :, columns]
+    cases = values.reshape(values.shape[0] * values.shape[1], len(columns))
+    there: NDArray[np.bool_] = np.isfinite(cases)
+    scored = np.flatnonzero(there.any(axis=0))
+    return [allowed[i] for i in scored], cases[there.any(axis=1)][:, scored]
 
 
 def _left_out(results: Results, knows: str, conditions: Sequence[Condition], score: str) -> str:
@@ -260,7 +261,7 @@ def _cut_or_ranking(results: Results) -> Answer | None:
         return None
     allowed = [i for i, method in enumerate(results.methods) if results.level(method) is not None]
     values = [results.case_means(score).reshape(-1, len(results.methods))[:, allowed] for score in (own, at_prior)]
-    there = np.isfinite(values).all(axis=0)
+    there: NDArray[np.bool_] = np.isfinite(values[0]) & np.isfinite(values[1])
     values = [each[there.any(axis=1)] for each in values]  # cases with results
     whole = np.flatnonzero(there[there.any(axis=1)].all(axis=0))
     if len(whole) < 3:
