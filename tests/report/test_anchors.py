@@ -197,6 +197,23 @@ def test_numbers_without_results_are_counted_and_named(made):
     assert sources == ["B. Author"]
 
 
+def test_a_verdict_before_all_runs_have_ended_is_a_verdict_so_far(made):
+    anchors = check_anchors(whole(ONE, GRID, tolerance=0.01), "here")
+    made.fail(split=1)  # A failed run has ended.
+    chapter = anchors_chapter(group(*made.everything), anchors)
+    assert [row[2] for row in cells_of(chapter.tables[0])] == ["within 0.01", "not within 0.01: 2 of 4"]
+    made.records = [each for each in made.records if each["split"] == 0]
+    chapter = anchors_chapter(group(*made.everything), anchors)
+    assert [row[2] for row in cells_of(chapter.tables[0])] == [
+        "within 0.01, so far (some runs are missing)",
+        "not within 0.01: 2 of 4, so far (some runs are missing)",
+    ]
+    assert [point.text for point in chapter.lists[0].points] == [
+        "Within the tolerance so far, because some runs are missing: naive.",
+        "Not within the tolerance so far, because some runs are missing: SAR-EM.",
+    ]
+
+
 def test_a_chapter_without_any_result_has_no_table(made):
     chapter = anchors_chapter(group(*made.everything), check_anchors(whole({**ONE, "table": "moon"}), "here"))
     assert (chapter.tables, chapter.details) == ((), ())

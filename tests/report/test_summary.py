@@ -102,6 +102,15 @@ def test_effects_are_positive_if_the_method_is_better_whatever_the_direction(mad
     assert by_error == {"supervised": pytest.approx(0.3), "sar-em": pytest.approx(0.05)}  # pglin has no probabilities
 
 
+def test_differences_by_rounding_are_not_better(made):
+    for record in made.records:
+        if record["method"] == "pglin":
+            record["balanced_accuracy"] = scores(record["dataset"], record["setting"], "naive", 0)["balanced_accuracy"]
+            record["balanced_accuracy"] += 1e-10
+    found = {each.method: each for each in effects(group(*made.everything), "naive", "balanced_accuracy")}
+    assert (found["pglin"].better_on, found["pglin"].difference.mean, found["pglin"].difference.clear) == (0, 0, False)
+
+
 def test_effects_use_only_runs_that_both_methods_have(made):
     for record in made.records:  # In the failed run, naive would have been very different.
         if (record["dataset"], record["method"], record["split"]) == ("a", "naive", 0):

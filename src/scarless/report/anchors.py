@@ -224,10 +224,11 @@ def _is_finite(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Compared:
-    """A published number with our mean over runs."""
+    """A published number with our mean over runs; some of them may not be finished."""
 
     published: PublishedNumber
     ours: MeanInterval
+    complete: bool = True
 
     @property
     def difference(self) -> float:
@@ -256,8 +257,13 @@ def compare_anchors(results: Results, anchors: Sequence[PublishedNumber]) -> lis
     list of Compared
     """
     rows = [(each, Row(each.dataset, *each.condition, each.method)) for each in anchors]
-    found = [Compared(each, results.interval(row, each.score)) for each, row in rows]
+    found = [Compared(each, results.interval(row, each.score), _is_complete(results, row)) for each, row in rows]
     return [each for each in found if isfinite(each.ours.mean)]
+
+
+def _is_complete(results: Results, row: Row) -> bool:
+    """Whether all runs of a row have ended."""
+    return len(results.runs.get(row, {})) + len(results.failed.get(row, [])) >= results.runs_per_row
 
 
 def anchors_chapter(results: Results, anchors: Sequence[PublishedNumber]) -> Chapter:
@@ -317,7 +323,8 @@ def _largest(found: Sequence[Compared]) -> Compared:
 def _verdict(found: Sequence[Compared], asked: int) -> str:
     """Return whether all differences are within their tolerances, and if some numbers have no results yet."""
     judged = [each for each in found if each.within is not None]
-    so_far = "" if len(found) == asked else f", so far ({len(found)} of {asked} numbers)"
+    so_far = "" if all(each.complete for each in found) else ", so far (some runs are missing)"
+    so_far = so_far if len(found) == asked else f", so far ({len(found)} of {asked} numbers)"
     if not judged:
         return f"no tolerance given{so_far}"
     outside = sum(not each.within for each in judged)
@@ -379,9 +386,11 @@ def _in_words(
             names[all(judged)].append(_label(results, key[0]))
     good, bad = (list(dict.fromkeys(names[each])) for each in (True, False))
     partly = any(len(found) < asked[key] for key, found in groups.items())
-    so_far = " so far, because some numbers have no results yet" if partly else ""
+    unfinished = not all(each.complete for found in groups.values() for each in found)
+    so_far = " so far, because some runs are missing" if unfinished else ""
+    so_far = " so far, because some numbers have no results yet" if partly else so_far
     sentences = [f"Within the tolerance{so_far}: {listed(good)}."] if good else []
-    return [*sentences, *([f"Not within the tolerance: {listed(bad)}."] if bad else [])]
+    return [*sentences, *([f"Not within the tolerance{so_far}: {listed(bad)}."] if bad else [])]
 
 
 def _not_compared(results: Results, anchors: Sequence[PublishedNumber], compared: Sequence[Compared]) -> list[str]:

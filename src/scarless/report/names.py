@@ -203,8 +203,8 @@ KNOWS = ("nothing", "names", "prior", "propensity", "classes")
 KNOWS_EXPLAINED = {
     "nothing": "labels and attributes only",
     "names": "also which attributes drive the labelling",
-    "prior": "also the true class prior",
-    "propensity": "also the true propensities or label frequency",
+    "prior": "also the true class prior or label frequency",
+    "propensity": "also the true propensities",
     "classes": "the true classes of the training rows",
 }
 BOLD_RULE = (

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scarless.experiments.statistics import MeanInterval, mean_interval, mean_of_finite
 from scarless.outside.progress import duration
 from scarless.report.chapters import Chapter
+from scarless.report.cut_offs import EQUAL_WITHIN
 from scarless.report.figures import DotRow, Figure, axis_between, colour_of, dot_panel, knows_legend
 from scarless.report.names import BOLD_RULE, SCORES, SUMMARY_LABELS
 from scarless.report.results import MIN_RUNS, Condition, Results
@@ -219,6 +220,7 @@ def effects(results: Results, reference: str, score: str) -> list[MethodDifferen
     for i, method in enumerate(results.methods):
         # Runs of one case first, so that a case with failed runs counts as much as another.
         gains = mean_of_finite(mean_of_finite(cube[:, :, i] - of_reference, axis=2), axis=1)
+        gains[np.abs(gains) <= EQUAL_WITHIN] = 0.0
         difference = mean_interval(gains)
         if method != reference and difference.n:
             found.append(MethodDifference(method, difference, int((gains > 0).sum())))
