@@ -239,6 +239,12 @@ def test_a_mechanism_needs_attributes_that_vary(read):
         tasks(spec)
 
 
+def test_an_intercept_without_effect_is_refused():
+    flat, y = np.full(3, 0.5), np.ones(3)
+    with pytest.raises(ValueError, match=r"no intercept gives the label frequency 0\.2; it lies between 0\.5 and 0\.5"):
+        protocol._intercept(lambda a: flat, 0.2, y, np.zeros(3))
+
+
 def test_columns_with_one_frequent_value_do_not_vary():
     X = np.column_stack([np.r_[np.zeros(19), 1], np.r_[np.zeros(18), 1, 1], np.arange(20)])
     assert varying_columns(X).tolist() == [1, 2]
@@ -461,6 +467,12 @@ def test_errors_of_a_specification(read, text, message):
         read(text)
 
 
+def test_a_package_needs_a_name(tmp_path):
+    (tmp_path / "spec.toml").write_text('[methods.x]\nestimator = "SCARClassifier"\npackages = [""]')
+    with pytest.raises(ValueError, match=r"\[methods\.x\]: packages has an empty name\. Remove it"):
+        read_spec(tmp_path / "spec.toml")
+
+
 def test_a_method_can_only_be_told_what_there_is(tmp_path):
     (tmp_path / "spec.toml").write_text('[methods.x]\nestimator = "SCARClassifier"\ntold = "truth"')
     with pytest.raises(ValueError, match=r"told must be one of prior; it is 'truth'"):
@@ -485,9 +497,14 @@ def test_a_method_can_only_be_told_what_there_is(tmp_path):
             '[mechanisms.x]\nby = "own attributes"\nparameters = { n_attributes = 9 }',
             r"at most 90% of the rows must be at least 9; it is 4\. Lower n_attributes or n_named, or leave the",
         ),
+        (
+            f"{KIND}label_frequency = 0.4\nparameters = {{ slope = -1 }}",
+            r"the curve is 1e-12 for all positive training rows, so that labels would not depend on the class prob",
+        ),
+        (f"{KIND}label_frequency = 0.4\nparameters = {{ intercept = 2 }}", r"the curve is 1 for all positive training"),
         ('clusters = 1000\n[mechanisms.x]\nby = "added attributes"', r"blobs has 600 rows, and clusters = 1000 needs"),
     ],
-    ids=["coefficient", "infinite coefficient", "attributes", "clusters"],
+    ids=["coefficient", "infinite coefficient", "attributes", "zero", "one", "clusters"],
 )
 def test_a_mechanism_that_does_not_fit_a_table_is_refused(read, text, message):
     with pytest.raises(ValueError, match=message):

@@ -352,6 +352,11 @@ def _by_class_probability(entry: dict[str, Any], split: Split) -> Propensities:
         curve = at(intercept=intercept)
     e_train = curve.propensity(split.X_train, class_probability=split.f_train)
     e_test = curve.propensity(split.X_test, class_probability=split.f_test)
+    if curve.slope != 0 and np.ptp(e_train[y == 1]) == 0 < np.ptp(split.f_train[y == 1]):
+        raise ValueError(
+            f"the curve is {e_train.max():g} for all positive training rows, so that labels would not depend on the "
+            "class probability. Change its slope, intercept, power or scale."
+        )
     spread = entry.get("spread", 0.0)  # share of the labels that all positives get with the same probability
     mean = float(e_train[y == 1].mean())
     e_train, e_test = ((1.0 - spread) * e + spread * mean for e in (e_train, e_test))

@@ -449,7 +449,8 @@ def _method(table: Any, where: str) -> dict[str, Any]:
     found = _checked(table, where, "methods")
     _text(found, "estimator", where)
     _choice(found, "told", TOLD, where)
-    _names(found.get("packages", []), f"{where}: packages")
+    if "" in _names(found.get("packages", []), f"{where}: packages"):
+        raise ValueError(f"{where}: packages has an empty name. Remove it.")
     return found
 
 
