@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from scarless.experiments import Cell, Spec, read_spec, run_experiment
+from scarless.experiments import Cell, Spec, protocol, read_spec, run_experiment
 from scarless.experiments.methods import METHODS, OUR_ESTIMATORS, Bench, EstimatorMethod, KeptFits, knows_of
 from scarless.experiments.protocol import Propensities, label, prepare, sampled_rows, split_rows, varying_columns
 from scarless.experiments.spec import (
