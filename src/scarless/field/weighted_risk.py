@@ -121,11 +121,8 @@ class UPUClassifier(FieldProbabilityClassifier):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, C=C, random_state=random_state, pos_label=pos_label)
         self.class_prior = class_prior
-        self.C = C
-        self.random_state = random_state
-        self.pos_label = pos_label
 
     @property
     def knows(self) -> str:  # type: ignore[override]
@@ -157,19 +154,9 @@ class UPUClassifier(FieldProbabilityClassifier):
         self.cut_ = 0.5
         return self
 
-    def predict_propensity(self, X: Any) -> Vector:
-        r"""Return the propensity of each row: the label frequency, the same for all rows.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-            Attributes of the rows, one row each.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        return np.full(self._check_new(X).shape[0], self.label_frequency_)
+    def _propensity(self, table: Any) -> Vector:
+        """Return the label frequency, the same for all rows."""
+        return np.full(table.shape[0], self.label_frequency_)
 
     def _class_probability(self, table: Any) -> Vector:
         return np.asarray(self._learner.probability(table))
@@ -288,13 +275,10 @@ class PUeClassifier(FieldProbabilityClassifier):
         random_state: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.estimator = estimator
+        super().__init__(estimator, C=C, random_state=random_state, pos_label=pos_label)
         self.propensity_estimator = propensity_estimator
         self.class_prior = class_prior
-        self.C = C
         self.propensity_C = propensity_C
-        self.random_state = random_state
-        self.pos_label = pos_label
 
     @property
     def knows(self) -> str:  # type: ignore[override]
@@ -354,19 +338,9 @@ class PUeClassifier(FieldProbabilityClassifier):
         weighted = implied_prior(engine_of(np.empty((s.size, 0)), s=s * labelled, e=e, w=w))
         warn_if_few_effective(weighted, type(self).__name__, remedy="Lower propensity_C, which makes weights equal.")
 
-    def predict_propensity(self, X: Any) -> Vector:
-        r"""Return the propensity :math:`e(x)` of each row: :math:`\sigma(x)`, scaled to the class prior, at most 1.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_rows, n_columns)
-            Attributes of the rows, one row each.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        log_label = self._log_label_probability(self._check_new(X))
+    def _propensity(self, table: Any) -> Vector:
+        """Return the probability of a label, scaled to the class prior, at most 1."""
+        log_label = self._log_label_probability(table)
         return np.minimum(1.0, self.implied_class_prior_ / self.class_prior_ * np.exp(log_label))
 
     def _log_label_probability(self, table: Any) -> Vector:
@@ -380,8 +354,6 @@ class PUeClassifier(FieldProbabilityClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         narrow_tags(tags, used_estimator(self.class_prior))
-        if self.propensity_estimator is None:
-            tags.input_tags.allow_nan = False
         return tags
 
 
