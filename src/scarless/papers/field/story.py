@@ -82,8 +82,8 @@ def _allowed_cases(
     columns = [results.methods.index(method) for method in allowed]
     cases = results.case_means(score)[:, chosen][:, :, columns].reshape(-1, len(columns))
     there = np.isfinite(cases)
-    scored = there.any(axis=0)
-    return [each for each, has in zip(allowed, scored, strict=True) if has], cases[there.any(axis=1)][:, scored]
+    scored = np.flatnonzero(there.any(axis=0))
+    return [allowed[i] for i in scored], cases[there.any(axis=1)][:, scored]
 
 
 def _left_out(results: Results, knows: str, conditions: Sequence[Condition], score: str) -> str:
@@ -260,9 +260,10 @@ def _cut_or_ranking(results: Results) -> Answer | None:
         return None
     allowed = [i for i, method in enumerate(results.methods) if results.level(method) is not None]
     values = [results.case_means(score).reshape(-1, len(results.methods))[:, allowed] for score in (own, at_prior)]
-    there = np.isfinite(values).all(axis=0)
-    values = [each[there.any(axis=1)] for each in values]  # cases with results
-    whole = np.flatnonzero(there[there.any(axis=1)].all(axis=0))
+    there = np.all([np.isfinite(each) for each in values], axis=0)
+    started = np.any(there, axis=1)  # cases with results
+    values = [each[started] for each in values]
+    whole = np.flatnonzero(np.all(there[started, :], axis=0))
     if len(whole) < 3:
         return None
     decided, ranked = (each[:, whole].mean(axis=0) for each in values)
