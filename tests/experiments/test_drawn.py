@@ -362,6 +362,8 @@ def test_estimators_of_this_package_have_the_penalty_of_the_specification(read, 
     bench = bench_of(read, f"C = {C}\n{OFTEN}")
     found = EstimatorMethod("NaiveClassifier")(bench)
     assert_array_equal(found.f, METHODS["naive"](bench).f)
+    scar, tice = METHODS["scar-tice"](bench), EstimatorMethod("TIcE")(bench)
+    assert_array_equal(tice.f, scar.f)
     kept = EstimatorMethod("NaiveClassifier", {"C": 5.0})(bench)
     assert np.abs(kept.f - found.f).max() > 1e-4
 

@@ -254,9 +254,11 @@ def _scar_by(kind: Make) -> Make:
     """Return a function that makes a `SCARClassifier` whose label frequency estimator is of the class `kind`."""
 
     @wraps(kind)
-    def make(**parameters: Any) -> SCARClassifier:
-        return SCARClassifier(kind(**parameters))
+    def make(*, C: float = 1.0, **parameters: Any) -> SCARClassifier:
+        return SCARClassifier(kind(**parameters), C=C)
 
+    own, penalty = signature(kind), signature(make, follow_wrapped=False).parameters["C"]
+    setattr(make, "__signature__", own.replace(parameters=[*own.parameters.values(), penalty]))  # noqa: B010
     return make
 
 

@@ -326,6 +326,8 @@ class ClassProbabilityCurve(LabellingMechanism):
     steep    logistic(logit p) to the power of 10  Rejchel et al. (2024)
     ======== ===================================== ==========================================
 
+    Gong et al. draw a tenth of the labels of LBE-A from all positives alike; this part is not in the curve.
+
     Parameters
     ----------
     link : {"identity", "logistic", "cauchy"}, default="identity"
