@@ -583,7 +583,10 @@ def _anchors(given: Any, path: Path) -> dict[str, Any]:
     file = path.parent / given
     if not file.is_file():
         raise ValueError(f"{path}: anchors names {given!r}, but there is no file {file}.")
-    return _read_toml(file)
+    found = _read_toml(file)
+    if not found:
+        raise ValueError(f"{path}: anchors names {given!r}, which is empty. Add published numbers, or remove anchors.")
+    return found
 
 
 def _questions(table: Any, methods: Sequence[Any], where: str) -> dict[str, Any]:
