@@ -413,7 +413,7 @@ KIND = '[mechanisms.x]\nby = "class probability"\n'
             r"n_attributes of a mechanism by added attributes must be at most added_attributes",
         ),
         ('seeds = "teisseyre2025"', r"n_labellings must be 1 with seeds = 'teisseyre2025', because each split has one"),
-        ('anchors = "empty.toml"', r"anchors names 'empty\.toml', which is empty\. Add published numbers"),
+        ('anchors = "empty.toml"', r"anchors names 'empty\.toml', which is empty\. Add numbers to it"),
         ('[quick]\nanchors = "no.toml"', r"anchors names 'no\.toml', but there is no file"),
         ('[quick]\nquestions = { q = ["naive"] }', r"\[questions\]: 'q' must be a list of two or more methods"),
         ('seeds = "mine"', r"seeds must be 'own' or 'teisseyre2025'"),
