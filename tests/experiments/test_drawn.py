@@ -456,6 +456,7 @@ KIND = '[mechanisms.x]\nby = "class probability"\n'
             r"n_attributes of a mechanism by added attributes must be at most added_attributes",
         ),
         ('seeds = "teisseyre2025"', r"n_labellings must be 1 with seeds = 'teisseyre2025', because each split has one"),
+        ('anchors = "empty.toml"', r"anchors names 'empty\.toml', which is empty\. Add numbers to it"),
         ('[quick]\nanchors = "no.toml"', r"anchors names 'no\.toml', but there is no file"),
         ('[quick]\nquestions = { q = ["naive"] }', r"\[questions\]: 'q' must be a list of two or more methods"),
         ('seeds = "mine"', r"seeds must be 'own' or 'teisseyre2025'"),
@@ -464,7 +465,8 @@ KIND = '[mechanisms.x]\nby = "class probability"\n'
         ("min_labels = -1", r"min_labels must be at least 0"),
     ],
 )
-def test_errors_of_a_specification(read, text, message):
+def test_errors_of_a_specification(read, tmp_path, text, message):
+    (tmp_path / "empty.toml").write_text("# nothing yet\n")
     with pytest.raises(ValueError, match=message):
         read(text)
 

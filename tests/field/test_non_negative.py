@@ -147,7 +147,9 @@ def test_one_round_is_a_gradient_step_times_the_learning_rate():
 
 def test_a_column_without_information_gives_the_class_prior():
     s = np.repeat([1, 0], [20, 80])
-    model = NNPUBoostingClassifier(trees(), class_prior=0.4, cost="log").fit(np.ones((100, 1)), s)
+    model = NNPUBoostingClassifier(trees(), class_prior=0.4, cost="log")
+    with pytest.warns(UserWarning, match="gives all rows the same score"):
+        model.fit(np.ones((100, 1)), s)
     np.testing.assert_allclose(model.predict_proba(np.ones((1, 1)))[0, 1], 0.4, atol=1e-9)
 
 
@@ -158,6 +160,7 @@ def expected_warnings(test):
     """Ignore correct warnings: the checks have few labelled rows, and text labels."""
     for message in ("pos_label is not given", "KernelMean"):
         test = pytest.mark.filterwarnings(f"ignore:{message}:UserWarning")(test)
+    test = pytest.mark.filterwarnings("ignore:.* gives all rows the same score:UserWarning")(test)  # few rows
     return pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")(test)
 
 
@@ -267,3 +270,22 @@ def test_a_model_file_keeps_the_predictions(tmp_path):
 def test_wrong_parameters_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         NNPUBoostingClassifier(**{"class_prior": 0.6, **options}).fit(X, S)
+
+
+@pytest.mark.parametrize(
+    "X", [np.arange(30.0)[:, None], np.ones((300, 2))], ids=["fewer rows than two leaves need", "equal rows"]
+)
+def test_trees_without_a_split_are_reported(X):
+    s = np.arange(len(X)) % 3 == 0
+    model = NNPUBoostingClassifier(class_prior=0.6, random_state=0)
+    with pytest.warns(UserWarning, match="gives all rows the same score, because no tree divides the rows"):
+        model.fit(X, s)
+    assert np.ptp(model.decision_function(X)) == 0
+
+
+def test_small_leaves_divide_few_rows(recwarn):
+    X = np.arange(30.0)[:, None]
+    small = HistGradientBoostingClassifier(min_samples_leaf=5)
+    model = NNPUBoostingClassifier(small, class_prior=0.6, random_state=0).fit(X, X[:, 0] > 20)
+    assert len(recwarn) == 0
+    assert np.ptp(model.decision_function(X)) > 0

@@ -156,3 +156,17 @@ def test_the_page_shows_its_new_parts_in_order(made):
     page = render_page(build_report(*made.everything))
     found = [page.index(f'<section id="{name}"') for name in ("summary", "effects", "figures", "ranks", "tables")]
     assert found == sorted(found)
+
+
+def test_runs_of_an_earlier_version_are_counted_on_the_page(made):
+    early = "runs are from an earlier version of scarless and lack some scores"
+    assert early not in render_page(build_report(*made.everything))
+    for record in made.records[:2]:
+        del record["knows"], record["balanced_accuracy"]
+    assert f"2 {early}" in render_page(build_report(*made.everything))
+
+
+def test_a_mechanism_whose_name_ends_like_a_label_frequency_is_one_condition(told):
+    made = told(scores, datasets=("a",), mechanisms=("S1", "S1-c0"), methods=METHODS)
+    made.records = [record for record in made.records if record["setting"] == "S1-c0"]
+    assert group(*made.everything).conditions == (S1, Condition("S1-c0", 0))

@@ -50,7 +50,7 @@ OWN_KEYS = {  # keys of the user's own tables
     "methods": ("estimator", "parameters", "told", "packages"),
     "mechanisms": ("mechanism", "callable", "by", "parameters", "label_frequency", "level", "spread"),
 }
-#: What the propensity of a mechanism with the entry `by` depends on. The mechanism is drawn anew for each split.
+# What the propensity of a mechanism with the entry `by` depends on. The mechanism is drawn anew for each split.
 CLASS_PROBABILITY, OWN_ATTRIBUTES, OWN_STEP, ADDED_ATTRIBUTES = (
     "class probability",
     "own attributes",
@@ -594,7 +594,10 @@ def _anchors(given: Any, path: Path) -> dict[str, Any]:
     file = path.parent / given
     if not file.is_file():
         raise ValueError(f"{path}: anchors names {given!r}, but there is no file {file}.")
-    return _read_toml(file)
+    found = _read_toml(file)
+    if not found:
+        raise ValueError(f"{path}: anchors names {given!r}, which is empty. Add numbers to it, or remove anchors.")
+    return found
 
 
 def _questions(table: Any, methods: Sequence[Any], where: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from scarless.label_frequency.held_out_scores import seeded_clone
 from scarless.label_frequency.names import narrow_tags
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.risk import ABSOLUTE, LOG, Cost, mixed_cost
+from scarless.outside.notices import warn_user
 from scarless.pair.boosting import HistogramBooster, booster_kind, max_rounds
 
 COSTS: dict[str, Cost] = {"sigmoid": ABSOLUTE, "log": LOG}  # The sigmoid cost of a logit is 1 - p.
@@ -181,6 +182,13 @@ class NNPUBoostingClassifier(FieldClassifier):
         for _ in range(rounds):
             self._booster.advance(gradient, 1)
         self._booster.keep(rounds)
+        if np.ptp(steps[-1].slope[s == 0]) == 0 and np.ptp(self._score_rows(table)) == 0:
+            warn_user(
+                "NNPUBoostingClassifier gives all rows the same score, because no tree divides the rows: they have the "
+                f"same attributes, or {s.size} rows are too few for the smallest leaf of a tree. Use more rows, or an "
+                "estimator with smaller leaves, such as HistGradientBoostingClassifier(min_samples_leaf=5).",
+                UserWarning,
+            )
         self.history_ = {
             name: np.array([getattr(step, name) for step in steps]) for name in ("positive", "negative", "stepped_back")
         }

@@ -197,6 +197,12 @@ def _notices(results: Results) -> tuple[str, ...]:
     stopped = sum(run.get("converged") is False for runs in results.runs.values() for run in runs.values())
     if stopped:
         found.append(f"{stopped:,} runs stopped before they converged; see the table of warnings.")
+    early = sum("knows" not in run for runs in results.runs.values() for run in runs.values())
+    if early and results.says_what_methods_know:
+        found.append(
+            f"{early:,} runs are from an earlier version of scarless and lack some scores, so means of these scores "
+            "are over different runs. To compute all runs with this version, use another folder as --out."
+        )
     return tuple(found)
 
 

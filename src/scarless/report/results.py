@@ -89,7 +89,8 @@ class Results:
         mechanisms = self.spec.get("mechanisms", [ADDED])
         pairs = product(self.spec["settings"], self.spec["n_propensity_attributes"]) if ADDED in mechanisms else ()
         there = {row.setting for row in (*self.runs, *self.failed)}
-        others = [(each, 0) for name in mechanisms if name != ADDED for each in _expanded(name, there)]
+        parts = there - set(mechanisms)
+        others = [(each, 0) for name in mechanisms if name != ADDED for each in _expanded(name, parts | {name} & there)]
         return tuple(Condition(*pair) for pair in (*pairs, *others))
 
     @cached_property

@@ -19,7 +19,7 @@ from scarless.report.story import Answer, Questions
 from scarless.report.tables import Table, TableCell, section
 from scarless.report.words import with_half
 
-#: Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
+# Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
 OURS = {"nothing": "stack-nameless", "names": "stack"}
 OUR_FAMILY = ("stack", "stack-nameless", "search", "sar-em", "sarem-nameless", "sarem-boosted")
 #: Scores of the answers: own decision, ranking, probabilities.
