@@ -26,10 +26,11 @@ from scarless.experiments.protocol import Split, Task
 from scarless.experiments.run import in_ten_bins, scores_of
 from scarless.experiments.store import RECORDS, TIMINGS, key_of
 from scarless.numerics.weighted_scores import calibration_error
-from scarless.papers import METHODS
+from scarless.papers import METHODS as ALL_METHODS
 from scarless.papers.bekker2019 import specification
 
 ROOT = Path(__file__).parents[2]
+METHODS = {name: ALL_METHODS[name] for name in ALL_METHODS if name in specification().methods}
 run_experiment = partial(run_module.run_experiment, methods=METHODS)  # an experiment may pass its own methods
 SPEC = replace(
     specification(),
