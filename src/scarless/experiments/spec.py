@@ -50,7 +50,7 @@ OWN_KEYS = {  # keys of the user's own tables
     "methods": ("estimator", "parameters", "told", "packages"),
     "mechanisms": ("mechanism", "callable", "by", "parameters", "label_frequency", "level", "spread"),
 }
-#: What the propensity of a mechanism with the entry `by` depends on. The mechanism is drawn anew for each split.
+# What the propensity of a mechanism with the entry `by` depends on. The mechanism is drawn anew for each split.
 CLASS_PROBABILITY, OWN_ATTRIBUTES, OWN_STEP, ADDED_ATTRIBUTES = (
     "class probability",
     "own attributes",

@@ -19,14 +19,14 @@ from scarless.report.story import Answer, Questions
 from scarless.report.tables import Table, TableCell, section
 from scarless.report.words import with_half
 
-#: Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
+# Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
 OURS = {"nothing": "stack-nameless", "names": "stack"}
 OUR_FAMILY = ("stack", "stack-nameless", "search", "search-nameless", "sar-em", "sarem-nameless", "sarem-boosted")
-#: Scores of the answers: own decision, ranking, probabilities.
+# Scores of the answers: own decision, ranking, probabilities.
 JUDGED = ("balanced_accuracy", "balanced_accuracy_at_prior", "mse_f")
 SCAR_MECHANISM = "S1"
 PLACES = 5  # methods in a list of leaders
-#: What a method may know to answer a question. The names and the class prior do not imply each other.
+# What a method may know to answer a question. The names and the class prior do not imply each other.
 MAY_KNOW = {"nothing": ("nothing",), "names": ("nothing", "names"), "prior": ("nothing", "prior")}
 TITLE = "What the comparison says"
 NOTE = (
