@@ -80,7 +80,8 @@ def _allowed_cases(
     chosen = [results.conditions.index(condition) for condition in conditions]
     allowed = [method for method in results.methods if all(_may(results, method, each, knows) for each in conditions)]
     columns = [results.methods.index(method) for method in allowed]
-    cases = results.case_means(score)[:, chosen][:, :, columns].reshape(-1, len(columns))
+    n_cases = len(results.datasets) * len(chosen)
+    cases = results.case_means(score)[:, chosen][:, :, columns].reshape(n_cases, len(columns))
     there = np.isfinite(cases)
     scored = np.flatnonzero(there.any(axis=0))
     return [allowed[i] for i in scored], cases[there.any(axis=1)][:, scored]
@@ -116,9 +117,10 @@ def difference(results: Results, one: str, other: str, conditions: Sequence[Cond
 
 def answers(results: Results) -> tuple[Answer, ...]:
     """Return the answers to the questions of the comparison; those without any result are left out."""
-    named = [each for each in results.conditions if _has_names(results, each)]
-    scar = [each for each in results.conditions if _mechanism(each) == SCAR_MECHANISM]
-    biased = [each for each in results.conditions if each not in scar]
+    started = [each for each in results.conditions if any(results.level(name, each) == 0 for name in results.methods)]
+    named = [each for each in started if _has_names(results, each)]
+    scar = [each for each in started if _mechanism(each) == SCAR_MECHANISM]
+    biased = [each for each in started if each not in scar]
     asked = (
         _where_ours_loses(results),
         _winners(results, "Who wins when nothing is known, and labels are biased?", "nothing", biased),
