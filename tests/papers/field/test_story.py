@@ -111,6 +111,15 @@ def test_cases_that_have_not_been_run_leave_the_other_cases():
     assert all(each.verdict.endswith(", so far") for each in report.answers)
 
 
+def test_a_condition_without_any_record_is_not_counted():
+    made = invented()
+    made.records = [each for each in made.records if each["setting"] != "step-c0.5"]
+    found = answered(made)
+    assert tuple(found) == QUESTIONS
+    assert "in any of 2 conditions" in found[QUESTIONS[0]].paragraphs[0]
+    assert "lacks results" not in "".join(found[QUESTIONS[0]].paragraphs)
+
+
 def test_one_ranking_has_no_correlation_with_its_cut_offs():
     def one_ranking(dataset, setting, method, run):
         return {"balanced_accuracy": VALUES[method], "balanced_accuracy_at_prior": 0.9}

@@ -117,9 +117,10 @@ def difference(results: Results, one: str, other: str, conditions: Sequence[Cond
 
 def answers(results: Results) -> tuple[Answer, ...]:
     """Return the answers to the questions of the comparison; those without any result are left out."""
-    named = [each for each in results.conditions if _has_names(results, each)]
-    scar = [each for each in results.conditions if _mechanism(each) == SCAR_MECHANISM]
-    biased = [each for each in results.conditions if each not in scar]
+    started = [each for each in results.conditions if any(results.level(name, each) == 0 for name in results.methods)]
+    named = [each for each in started if _has_names(results, each)]
+    scar = [each for each in started if _mechanism(each) == SCAR_MECHANISM]
+    biased = [each for each in started if each not in scar]
     asked = (
         _where_ours_loses(results),
         _winners(results, "Who wins when nothing is known, and labels are biased?", "nothing", biased),
