@@ -12,19 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from scarless.experiments import Cell, Spec, protocol, read_spec, run_experiment
+from scarless.experiments.entries import CURVE_PARAMETERS, DRAWN, DRAWN_PARAMETERS, LEVELS, OWN_KEYS, TOLD
 from scarless.experiments.methods import METHODS, OUR_ESTIMATORS, Bench, EstimatorMethod, KeptFits, knows_of
 from scarless.experiments.protocol import Propensities, label, prepare, sampled_rows, split_rows, varying_columns
-from scarless.experiments.spec import (
-    CURVE_PARAMETERS,
-    DRAWN,
-    DRAWN_PARAMETERS,
-    LEVELS,
-    OWN_KEYS,
-    QUESTION_SCORES,
-    SCALINGS,
-    SEEDS,
-    TOLD,
-)
+from scarless.experiments.spec import QUESTION_SCORES, SCALINGS, SEEDS
 from scarless.labelling import ClassProbabilityCurve
 from scarless.labelling.mechanisms import NAMED_CURVES
 

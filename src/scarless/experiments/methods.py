@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless import field as field_methods
+from scarless.experiments.entries import did_you_mean
 from scarless.experiments.own import IMPORT_PATH_FORM, import_object
 from scarless.experiments.protocol import Task
-from scarless.experiments.spec import Spec, did_you_mean
+from scarless.experiments.spec import Spec
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
 from scarless.models import (
     NaiveClassifier,

@@ -22,7 +22,8 @@ from scarless.checks.attributes import nearest_name
 from scarless.checks.labels import yes_or_no
 from scarless.checks.options import check_propensity
 from scarless.datasets.loaders import all_dataset_names
-from scarless.experiments.spec import ADDED, BY_ATTRIBUTES, Spec, did_you_mean
+from scarless.experiments.entries import did_you_mean
+from scarless.experiments.spec import ADDED, BY_ATTRIBUTES, Spec
 from scarless.labelling import SCAR, GeometricMeanSAR, LabellingMechanism, LogisticSAR, StepSAR, StratifiedSAR
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.outside.extras import need

@@ -18,15 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from scarless.experiments.spec import (
-    ADDED_ATTRIBUTES,
-    CLASS_PROBABILITY,
-    DRAWN_PARAMETERS,
-    OWN_ATTRIBUTES,
-    Cell,
-    Spec,
-    curve_of,
-)
+from scarless.experiments.entries import ADDED_ATTRIBUTES, CLASS_PROBABILITY, DRAWN_PARAMETERS, OWN_ATTRIBUTES, curve_of
+from scarless.experiments.spec import Cell, Spec
 from scarless.labelling import GeometricMeanSAR, LogisticSAR, StepSAR, simulate_labels
 from scarless.numerics.arrays import Matrix, Vector
 

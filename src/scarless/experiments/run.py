@@ -20,6 +20,7 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from scarless.datasets import load_dataset
+from scarless.experiments.entries import did_you_mean
 from scarless.experiments.methods import (
     METHODS,
     Bench,
@@ -41,7 +42,7 @@ from scarless.experiments.own import (
     source_of,
 )
 from scarless.experiments.protocol import Prepared, Split, Task, label, prepare, sampled_rows, split_rows
-from scarless.experiments.spec import Cell, Spec, did_you_mean
+from scarless.experiments.spec import Cell, Spec
 from scarless.experiments.store import KEY, Record, Store, key_of
 from scarless.numerics.arrays import Vector
 from scarless.numerics.weighted_scores import BinnedRows, binned, calibration_error

@@ -7,17 +7,25 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
-from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
 from typing import Any, Self, get_args, get_origin
 
 import numpy as np
 
-from scarless.labelling import ClassProbabilityCurve
-from scarless.labelling.base import check_number, check_range
+from scarless.experiments.entries import (
+    ADDED_ATTRIBUTES,
+    DRAWN_PARAMETERS,
+    OWN_CHECKS,
+    OWN_KEYS,
+    by_label_frequency,
+    did_you_mean,
+    list_or_nothing,
+    names_in,
+    refuse_joint_names,
+)
 
 SETTINGS = ("all", "original")
 ADDED = "added"  # labelling mechanism that uses attributes added to a dataset
@@ -45,29 +53,6 @@ DEFAULTS: dict[str, Any] = {
 }
 QUICK = {"n_splits": 2, "n_labellings": 1}  # default of the [quick] table
 USE_KEY = "use"  # key that lists built-in entries to use besides the user's own
-OWN_KEYS = {  # keys of the user's own tables
-    "datasets": ("file", "callable", "parameters", "class", "positive", "propensity_attributes"),
-    "methods": ("estimator", "parameters", "told", "packages"),
-    "mechanisms": ("mechanism", "callable", "by", "parameters", "label_frequency", "level", "spread"),
-}
-# What the propensity of a mechanism with the entry `by` depends on. The mechanism is drawn anew for each split.
-CLASS_PROBABILITY, OWN_ATTRIBUTES, OWN_STEP, ADDED_ATTRIBUTES = (
-    "class probability",
-    "own attributes",
-    "own step",
-    "added attributes",
-)
-DRAWN = (CLASS_PROBABILITY, OWN_ATTRIBUTES, OWN_STEP, ADDED_ATTRIBUTES)
-# Parameters of these mechanisms, with their defaults; a mechanism by class probability also has those of its curve.
-DRAWN_PARAMETERS: dict[str, dict[str, Any]] = {
-    CLASS_PROBABILITY: {"curve": ""},
-    OWN_ATTRIBUTES: {"n_attributes": 2, "n_named": 0, "coefficient": 1.0},
-    OWN_STEP: {"low": 0.2, "high": 0.8},
-    ADDED_ATTRIBUTES: {"n_attributes": 2},
-}
-CURVE_PARAMETERS = tuple(each.name for each in fields(ClassProbabilityCurve))
-TOLD = ("prior",)  # what a method can be told besides the labels
-LEVELS = ("scale", "intercept")
 SEEDS, SCALINGS = ("own", "teisseyre2025"), ("as is", "standardise")
 QUESTION_SCORES = (
     "mse_f", "auc_f", "mse_e", "mae_e", "log_loss", "average_precision", "calibration_error", "accuracy",
@@ -199,19 +184,6 @@ _OPTIONAL = {
 }
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question with the most similar known name, or "" if none is similar.
-
-    Examples
-    --------
-    >>> did_you_mean("n_split", ["n_splits", "seed"]), did_you_mean("colour", ["seed"])
-    ("Did you mean 'n_splits'?", '')
-    """
-    words = {word.lower(): word for word in known}
-    near = get_close_matches(name.lower(), words, n=1)
-    return f"Did you mean {words[near[0]]!r}?" if near else ""
-
-
 def check_spec(values: dict[str, Any], where: str) -> Spec:
     """Return the specification with these entries; raise if they are not valid. Errors begin with `where`."""
     known = {each.name for each in fields(Spec)}
@@ -297,7 +269,7 @@ def read_spec(path: str | Path, *, quick: bool = False) -> Spec:
     values = {"name": path.stem, **DEFAULTS, **_entries(table, str(path))}
     values.setdefault("title", values["name"])
     own = _own_tables(values, str(path))
-    asked = [*_listed(values["methods"]), *_listed(quickly.get("methods", []))]
+    asked = [*list_or_nothing(values["methods"]), *list_or_nothing(quickly.get("methods", []))]
     for entries in (values, quickly):
         if "anchors" in entries:
             entries["anchors"] = _anchors(entries["anchors"], path)
@@ -305,7 +277,7 @@ def read_spec(path: str | Path, *, quick: bool = False) -> Spec:
             entries["questions"] = _questions(entries["questions"], asked, str(path))
     values |= quickly if quick else {}
     values.setdefault("mechanisms", _usual_mechanisms(values["datasets"], own["datasets"], str(path)))
-    _refuse_joint_names(values["mechanisms"], own["mechanisms"], str(path))
+    refuse_joint_names(values["mechanisms"], own["mechanisms"], str(path))
     values |= {f"own_{group}": _used(values[group], tables) for group, tables in own.items()}
     return check_spec({**values, "folder": str(path.parent)}, str(path))
 
@@ -354,8 +326,8 @@ def _own_tables(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]
             }
             _check_names(group, tables, where)
             if group == "mechanisms":
-                tables = own[group] = _by_label_frequency(own[group], where)
-            used = _names(given.get(USE_KEY, beside if tables else alone), f"{where}, [{group}]: {USE_KEY}")
+                tables = own[group] = by_label_frequency(own[group], where)
+            used = names_in(given.get(USE_KEY, beside if tables else alone), f"{where}, [{group}]: {USE_KEY}")
             values[group] = [*(name for name in used if name not in tables), *tables]
         else:
             own[group] = {}
@@ -375,208 +347,14 @@ def _check_names(group: str, names: Iterable[str], where: str) -> None:
             raise ValueError(f"{where}, [{group}]: {name!r} is a reserved name. Choose another name.")
 
 
-def _names(value: Any, what: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ValueError(f"{what} must be a list of names; it is {value!r}.")
-    return value
-
-
-def _listed(value: Any) -> list[Any]:
-    """Return a list unchanged; anything else, which is refused later, as an empty list."""
-    return value if isinstance(value, list) else []
-
-
 def _used(names: Any, tables: dict[str, Any]) -> dict[str, Any]:
     return {name: table for name, table in tables.items() if name in names}
 
 
-def _checked(table: Any, where: str, group: str) -> dict[str, Any]:
-    """Return a table of the user; raise if a key is unknown or a value cannot be written as JSON."""
-    if not isinstance(table, dict):
-        raise ValueError(f"{where} must be a table; it is {table!r}.")
-    for key in table:
-        if key not in OWN_KEYS[group]:
-            hint = did_you_mean(key, OWN_KEYS[group]) or f"The known entries are {', '.join(OWN_KEYS[group])}."
-            raise ValueError(f"{where} has an unknown entry {key}. {hint}")
-    if not isinstance(table.get("parameters", {}), dict):
-        raise ValueError(f"{where}: parameters must be a table; it is {table['parameters']!r}.")
-    try:
-        json.dumps(table)
-    except TypeError as error:
-        raise ValueError(
-            f"{where} may contain only texts, numbers, true, false, lists and tables ({error})."
-        ) from error
-    return table
-
-
-def _one_of(table: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
-    """Raise unless a table has exactly one of several keys, with a text."""
-    given = [key for key in keys if key in table]
-    if len(given) != 1:
-        found = ("both" if given else "neither") if len(keys) == 2 else " and ".join(given) or "none of them"
-        choice = f"either {keys[0]} or {keys[1]}" if len(keys) == 2 else f"one of {', '.join(keys)}"
-        raise ValueError(f"{where} must have {choice}; it has {found}.")
-    _text(table, given[0], where)
-
-
-def _text(table: dict[str, Any], key: str, where: str) -> None:
-    if not isinstance(table.get(key), str):
-        found = f"it is {table[key]!r}" if key in table else "it is missing"
-        raise ValueError(f"{where}: {key} must be a text; {found}.")
-
-
-def _dataset(table: Any, where: str) -> dict[str, Any]:
-    found = _checked(table, where, "datasets")
-    _one_of(found, ("file", "callable"), where)
-    if "file" in found:
-        _text(found, "class", where)
-    apart = ("parameters",) if "file" in found else ("class",)
-    for key in apart:
-        if key in found:
-            raise ValueError(
-                f"{where}: {key} must not be used with {'file' if 'file' in found else 'callable'}. Remove {key}."
-            )
-    if isinstance(found.get("positive", ""), list | dict):
-        raise ValueError(f"{where}: positive must be one value of the class; it is {found['positive']!r}.")
-    attributes = found.get("propensity_attributes", ["any"])
-    fitting = isinstance(attributes, list) and all(type(name) in (str, int) for name in attributes)
-    if not fitting or not attributes:
-        raise ValueError(f"{where}: propensity_attributes must be a list of columns; it is {attributes!r}.")
-    return found
-
-
-def _method(table: Any, where: str) -> dict[str, Any]:
-    found = _checked(table, where, "methods")
-    _text(found, "estimator", where)
-    _choice(found, "told", TOLD, where)
-    if "" in _names(found.get("packages", []), f"{where}: packages"):
-        raise ValueError(f"{where}: packages has an empty name. Remove it.")
-    return found
-
-
-def _mechanism(table: Any, where: str) -> dict[str, Any]:
-    found = _checked(table, where, "mechanisms")
-    _one_of(found, ("mechanism", "callable", "by"), where)
-    frequencies = found.get("label_frequency", 0.5)
-    numbers = frequencies if isinstance(frequencies, list) else [frequencies]
-    if not numbers or not all(isinstance(c, int | float) and not isinstance(c, bool) and 0 < c < 1 for c in numbers):
-        raise ValueError(
-            f"{where}: label_frequency must be a number strictly between 0 and 1, or a list of them; it is "
-            f"{frequencies!r}."
-        )
-    if len(set(numbers)) < len(numbers):
-        raise ValueError(f"{where}: label_frequency must not have a number twice; it is {frequencies!r}.")
-    _choice(found, "level", LEVELS, where)
-    if "level" in found and (found.get("by") != CLASS_PROBABILITY or "label_frequency" not in found):
-        raise ValueError(f"{where}: level needs by = {CLASS_PROBABILITY!r} and a label_frequency.")
-    spread = found.get("spread", 0.0)
-    if not isinstance(spread, int | float) or isinstance(spread, bool) or not 0 <= spread < 1:
-        raise ValueError(f"{where}: spread must be a number from 0 to below 1; it is {spread!r}.")
-    if "spread" in found and found.get("by") != CLASS_PROBABILITY:
-        raise ValueError(f"{where}: spread needs by = {CLASS_PROBABILITY!r}. Remove spread.")
-    if "by" in found:
-        _choice(found, "by", DRAWN, where)
-        _check_drawn(found["by"], found.get("parameters", {}), where)
-    if found.get("level") == "intercept":
-        _check_intercept(curve_of(found.get("parameters", {})), max(numbers), where)
-    return found
-
-
-def _check_intercept(curve: ClassProbabilityCurve, c: float, where: str) -> None:
-    """Raise if no intercept of a curve gives the mean propensity `c`."""
-    if curve.link != "identity" and c >= curve.scale:
-        raise ValueError(
-            f"{where}: label_frequency = {c:g} cannot be reached with level = 'intercept', because the propensities of "
-            f"this curve are below its scale, {curve.scale:g}. Use a larger scale, or level = 'scale'."
-        )
-
-
-def _choice(table: dict[str, Any], key: str, known: Sequence[str], where: str) -> None:
-    """Raise if a key is there and its value is not one of the known texts."""
-    if key in table and table[key] not in known:
-        hint = did_you_mean(str(table[key]), known)
-        raise ValueError(f"{where}: {key} must be one of {', '.join(known)}; it is {table[key]!r}. {hint}".rstrip())
-
-
-def _check_drawn(by: str, parameters: dict[str, Any], where: str) -> None:
-    """Raise if a parameter of a mechanism that is drawn for each split is unknown or has a wrong value."""
-    known = [*DRAWN_PARAMETERS[by], *(CURVE_PARAMETERS if by == CLASS_PROBABILITY else ())]
-    for key, value in parameters.items():
-        if key not in known:
-            hint = did_you_mean(key, known) or f"Its parameters are {', '.join(known)}."
-            raise ValueError(f"{where}: by = {by!r} has no parameter {key!r}. {hint}")
-        whole = key in ("n_attributes", "n_named")
-        if whole and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise ValueError(f"{where}: {key} must be a whole number of at least 1; it is {value!r}.")
-    try:
-        if by == CLASS_PROBABILITY:
-            curve_of(parameters)
-        elif by == OWN_STEP:
-            given = {**DRAWN_PARAMETERS[by], **parameters}
-            check_range(given["low"], given["high"], "swap them")
-        elif by == OWN_ATTRIBUTES:
-            check_number(parameters.get("coefficient", 1.0), "coefficient")
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
-
-
-def curve_of(parameters: dict[str, Any]) -> ClassProbabilityCurve:
-    """Return the curve of a mechanism by class probability: a named one, changed by the other parameters.
-
-    Examples
-    --------
-    >>> curve_of({"curve": "S2", "scale": 0.5})
-    ClassProbabilityCurve(link='identity', of='probability', slope=1.0, intercept=0.0, power=1.0, scale=0.5)
-    """
-    rest = {key: value for key, value in parameters.items() if key != "curve"}
-    named = ClassProbabilityCurve.named(parameters["curve"]) if "curve" in parameters else ClassProbabilityCurve()
-    return replace(named, **rest)
-
-
-def _by_label_frequency(tables: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the mechanisms with one label frequency each: a list of label frequencies becomes several mechanisms.
-
-    Examples
-    --------
-    >>> _by_label_frequency({"S4": {"by": "class probability", "label_frequency": [0.1, 0.5]}}, "here")
-    {'S4-c0.1': {'by': ..., 'label_frequency': 0.1}, 'S4-c0.5': {'by': ..., 'label_frequency': 0.5}}
-    """
-    found: dict[str, Any] = {}
-    for name, table in tables.items():
-        given = table.get("label_frequency")
-        parts = [(f"{name}-c{c:g}", float(c)) for c in given] if isinstance(given, list) else [(name, given)]
-        for each, c in parts:
-            if each in found:
-                raise ValueError(
-                    f"{where}, [mechanisms.{name}]: there are two mechanisms {each!r}. Give one table another name, or "
-                    "use label frequencies that differ in their first six digits."
-                )
-            found[each] = table if c is None else {**table, "label_frequency": c}
-    return found
-
-
-def _refuse_joint_names(used: Any, tables: dict[str, Any], where: str) -> None:
-    """Raise if a mechanism is named without one of its label frequencies."""
-    for name in _listed(used):
-        parts = [each for each in tables if each.startswith(f"{name}-c") and name not in tables]
-        if parts:
-            raise ValueError(
-                f"{where}: there is no mechanism {name!r}, because it has a list of label frequencies. Use the names "
-                f"of its parts: {', '.join(parts)}."
-            )
-
-
-OWN_CHECKS: dict[str, Callable[[Any, str], dict[str, Any]]] = {
-    "datasets": _dataset,
-    "methods": _method,
-    "mechanisms": _mechanism,
-}
-
-
 def _usual_mechanisms(datasets: Any, own: dict[str, Any], where: str) -> list[str]:
     """Return the default mechanism: labelling by the attributes that datasets name, or else by added attributes."""
-    naming = [name for name in _listed(datasets) if "propensity_attributes" in own.get(name, {})]
-    others = [name for name in _listed(datasets) if name not in naming]
+    naming = [name for name in list_or_nothing(datasets) if "propensity_attributes" in own.get(name, {})]
+    others = [name for name in list_or_nothing(datasets) if name not in naming]
     if naming and others:
         raise ValueError(
             f"{where}: {naming[0]} has propensity_attributes but {others[0]} does not, so the labelling mechanism is "

@@ -36,7 +36,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from scarless.experiments.spec import did_you_mean
+from scarless.experiments.entries import did_you_mean
 from scarless.experiments.statistics import MeanInterval
 from scarless.outside.notices import listed
 from scarless.report.chapters import Chapter, Point, Points
