@@ -148,7 +148,7 @@ def test_the_page_of_another_specification_does_not_claim_to_be_the_papers(here)
     page = (here / "found" / "report.html").read_text()
     assert "An experiment, bekker2019, run with scarless" in page
     assert "paper" not in page.lower()
-    assert re.findall(r'<section id="(\w+)"', page) == ["figures", "ranks", "tables", "run"]
+    assert re.findall(r'<section id="(\w+)"', page) == ["summary", "figures", "ranks", "tables", "run"]
 
 
 def test_a_dataset_that_is_not_available_is_left_out_and_named_on_the_page(here, capsys):

@@ -6,6 +6,7 @@ import sys
 import warnings
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from scarless.experiments import Store
@@ -75,7 +76,7 @@ def test_without_resource_there_is_no_peak():
 @pytest.mark.usefixtures("without_unix")
 def test_without_resource_a_timing_has_seconds_and_no_memory(monkeypatch):
     fit = SimpleNamespace(class_prior=0.5, e=None, n_iter=3)
-    task = SimpleNamespace(cell=experiment_run.Cell("simulated", "all", 2, 0, 0))
+    task = SimpleNamespace(cell=experiment_run.Cell("simulated", "all", 2, 0, 0), s_train=np.ones(2), named=())
     monkeypatch.setattr(experiment_run, "scores_of", lambda fit, task: {"mse_f": 0.25})
     record, timing = experiment_run._run_method(
         SimpleNamespace(task=task, borrowed_seconds=0.0), "made up", lambda _: fit
