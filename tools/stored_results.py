@@ -32,6 +32,7 @@ from scarless.report.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 DECIMALS = 5
+COLUMNS = 8  # of a table in Markdown; the page has all
 WHOLE = {"k", "split", "labelling", "n_iter", "peak_mb", "n_labels"}
 TEXTS = {"dataset", "setting", "method", "knows", "error"}
 PLACE = "place.txt"  # versions and machines of the run, one line each
@@ -136,7 +137,7 @@ def _answer_text(answer: Answer) -> str:
 def _chapter_text(chapter: Chapter) -> str:
     """Return the sentences and tables of a chapter as Markdown, without folded tables."""
     points = [f"- {point.text}" for points in chapter.lists for point in points.points]
-    tables = [_markdown(list(each.head), _cells(each)) for each in chapter.tables]
+    tables = [_markdown(list(each.head[:COLUMNS]), [row[:COLUMNS] for row in _cells(each)]) for each in chapter.tables]
     return "\n\n".join([*(["\n".join(points)] if points else []), *tables])
 
 
