@@ -301,3 +301,31 @@ def test_the_coding_of_labels_is_that_of_the_fit(data):
     coding = model.fit(table, words).label_coding_
     assert coding.classes[coding.positive] == "case"
     assert coding is model.estimator_.label_coding_
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (pd.DataFrame({"a": [1.0, 2.0], "b": [1j, 2.0]}), "column 'b' has complex numbers"),
+        (np.array([[1j], [2.0]]), "the table has complex numbers"),
+        ([[1.0, 2.0], [3.0]], "X must be a table with rows of equal length. NumPy cannot convert it"),
+    ],
+    ids=["frame", "array", "ragged"],
+)
+def test_tables_that_are_not_real_numbers_are_refused(X, message):
+    with pytest.raises(ValueError, match=message):
+        TableClassifier(NaiveClassifier()).fit(X, [0, 1])
+
+
+@pytest.mark.parametrize("preparation", [[], StandardScaler, "scale"], ids=["list", "class", "word"])
+def test_a_preparation_must_be_a_transformer(data, preparation):
+    with pytest.raises(ValueError, match=r"preparation must be None, 'passthrough', or a transformer with fit_trans"):
+        TableClassifier(NaiveClassifier(), preparation=preparation).fit(*data)
+
+
+def test_one_weight_is_the_weight_of_every_row(data):
+    table, s = data
+    one, each = (
+        TableClassifier(NaiveClassifier()).fit(table, s, sample_weight=w) for w in (np.array(2.0), np.full(len(s), 2.0))
+    )
+    np.testing.assert_allclose(one._mean, each._mean)

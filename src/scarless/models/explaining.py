@@ -82,6 +82,7 @@ def _logits(model: Any, table: Any) -> Vector:
 def average_row(table: Any, weight: Any = None) -> Vector | None:
     """Return the mean of the finite values of each column; None if the table is not numeric."""
     w = np.ones(table.shape[0]) if weight is None else np.ravel(np.asarray(weight, dtype=np.float64))
+    w = np.broadcast_to(w, (table.shape[0],))  # One number is the weight of every row.
     if sparse.issparse(table):
         return np.asarray(table.T @ w, dtype=np.float64) / w.sum()
     block = max(_CELLS_PER_BLOCK // max(table.shape[1], 1), 1)  # converted block by block, to bound memory

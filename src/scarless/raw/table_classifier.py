@@ -219,6 +219,11 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             refuse_duplicate_names(names)
         given = table_preparation() if self.preparation is None else self.preparation
         unprepared = isinstance(given, str) and given == "passthrough"
+        if not unprepared and (isinstance(given, type) or not hasattr(given, "fit_transform")):
+            raise ValueError(
+                "preparation must be None, 'passthrough', or a transformer with fit_transform, such as "
+                f"StandardScaler(); got {shown(given)}."
+            )
         self.preparation_: Any = given if unprepared else clone(given)
         given_visits = None if unprepared else labelling_of(estimator).visit_attributes
         visits = VisitColumns.of(given_visits, X, names, y, getattr(estimator, "pos_label", None))

@@ -487,10 +487,15 @@ def replaced(X: Any, changed: dict[str, Any]) -> Any:
 
 # --- data frames and their columns
 
+_COMPLEX = "X must have real numbers; {} has complex numbers. Pass their real and imaginary parts as two columns."
+
 
 def as_frame(X: Any) -> Any:
     """Return a data frame whose column names are text, as skrub needs; columns of an array are named x0, x1, ..."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
+        kinds = zip(X.columns, X.dtypes, strict=True)
+        if complex_columns := [name for name, kind in kinds if getattr(kind, "kind", "") == "c"]:
+            raise ValueError(_COMPLEX.format(f"column {complex_columns[0]!r}"))
         return with_text_names(X)
     if sparse.issparse(X):
         raise TypeError(
@@ -498,10 +503,17 @@ def as_frame(X: Any) -> Any:
             "preparation='passthrough', or a transformer that accepts sparse matrices."
         )
     pandas = need("pandas", "TableClassifier", "tool")
-    values = np.asarray(X)
+    try:
+        values = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(
+            f"X must be a table with rows of equal length. NumPy cannot convert it to an array: {error}"
+        ) from error
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
     if values.ndim != 2:
         raise ValueError(f"X must be a table with rows and columns; got an array of shape {values.shape}.")
+    if values.dtype.kind == "c":
+        raise ValueError(_COMPLEX.format("the table"))
     return pandas.DataFrame(values, columns=[f"x{j}" for j in range(values.shape[1])]).infer_objects()
 
 

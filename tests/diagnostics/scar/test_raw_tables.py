@@ -67,3 +67,8 @@ def test_missing_values_are_filled_and_constant_columns_are_refused():
         match=r"propensity_attributes: 'empty' is constant or empty, so no effect can be estimated. Remove this",
     ):
         scar_test(TABLE, SAR, propensity_attributes=["empty"], **QUICK)
+
+
+def test_a_series_is_refused_as_a_table():
+    with pytest.raises(ValueError, match=r"Expected a 2-dimensional container|Expected 2D array"):
+        scar_test(pd.Series(np.arange(5.0)), [0, 1, 0, 1, 0])

@@ -127,7 +127,8 @@ def has_text(X: Any) -> bool:
     """Return whether a table is a data frame with columns of text, categories or dates."""
     if hasattr(X, "schema") and hasattr(X, "get_column"):
         return not all(kind.is_numeric() or str(kind) == "Boolean" for kind in X.schema.values())
-    return hasattr(X, "iloc") and any(getattr(kind, "kind", "O") not in "fiubc" for kind in X.dtypes)
+    is_pandas = hasattr(X, "iloc") and hasattr(X, "columns")
+    return is_pandas and any(getattr(kind, "kind", "O") not in "fiubc" for kind in X.dtypes)
 
 
 def _prepared(X: Any, selections: dict[str, Any]) -> tuple[Any, list[Any]]:
