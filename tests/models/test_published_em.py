@@ -262,3 +262,8 @@ def test_the_error_names_the_wrong_parameter(pu, options, message):
 def test_two_models_of_the_same_type_and_columns_get_a_warning(pu):
     with pytest.warns(UserWarning, match="PublishedEMClassifier: the classifier and .* use the same 4 attributes"):
         PublishedEMClassifier(propensity_attributes=[0, 1, 2, 3], max_iter=30, tol=1e-3, slope_tol=1e-2).fit(pu.X, pu.s)
+
+
+def test_the_tolerance_must_be_a_number():
+    with pytest.raises(ValueError, match="tol must be"):
+        PublishedEMClassifier(propensity_attributes=[0], tol=None).fit([[0.0], [1.0], [2.0]], [0, 1, 0])

@@ -329,3 +329,17 @@ def test_one_weight_is_the_weight_of_every_row(data):
         TableClassifier(NaiveClassifier()).fit(table, s, sample_weight=w) for w in (np.array(2.0), np.full(len(s), 2.0))
     )
     np.testing.assert_allclose(one._mean, each._mean)
+
+
+def test_names_of_two_levels_are_explained_with_their_values(data):
+    table, s = data
+    numbers = table[["age", "visits"]].fillna(50.0)
+    numbers.columns = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
+    found = TableClassifier(NaiveClassifier()).fit(numbers, s).explain(numbers.iloc[:3])
+    assert set(found["column"]) == {"('a', 1)", "('b', 2)"}
+    assert found["value"].notna().all()
+
+
+def test_a_decision_that_is_a_table_is_refused(data, model):
+    with pytest.raises((ValueError, TypeError), match="decision"):
+        model.predict(data[0], decision=pd.DataFrame({"a": [1.0]}))

@@ -229,6 +229,7 @@ class PublishedEMClassifier(PairClassifier):
     def _check_parameters(self) -> None:
         check_solver_options(self)
         check_positive(self.propensity_C, "propensity_C")
+        check_positive(self.tol, "tol")
         check_positive(self.slope_tol, "slope_tol")
         check_flag(self.refit, "refit")
         if not isinstance(self.window, int | np.integer) or self.window < 2:

@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.attributes import check_attributes, names_of
+from scarless.checks.attributes import check_attributes, names_of, with_text_names
 from scarless.checks.labels import LabelCoding
 from scarless.checks.looks import check_looks
 from scarless.checks.options import shown
@@ -338,7 +338,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict(self, X: Any, *, decision: Any = "accuracy") -> Array:
         """Return the class of each row of a raw table; see `SAREMClassifier.predict` for `decision`."""
         # The last step of a pipeline may be a classifier without `decision`.
-        given = {} if decision == "accuracy" else {"decision": decision}
+        usual = isinstance(decision, str) and decision == "accuracy"
+        given = {} if usual else {"decision": decision}
         return np.asarray(self.fitted_estimator.predict(self.prepare(X), **given))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -494,7 +495,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         origins = [None] * len(names) if self.origins_ is None else [each.column for each in self.origins_]
         groups = grouped([name if raw is None else raw for name, raw in zip(names, origins, strict=True)])
         parts = contributions(self.fitted_estimator, prepared, mean, list(groups.values()))
-        return explanation(X, groups, parts, n_reasons)
+        return explanation(with_text_names(X) if hasattr(X, "iloc") else X, groups, parts, n_reasons)
 
     def _refuse_gaps(self, X: Any, s: Any) -> None:
         """Raise if a visit attribute is missing at a look that took place."""
