@@ -259,9 +259,7 @@ def _propensities(spec: Spec, cell: Cell, split: Split) -> Propensities:
     """Return the propensities of a cell."""
     n, n_all = split.n_original, split.X_train.shape[1]
     if cell.k:
-        named = tuple(range(n, n + cell.k))
-        mechanism = GeometricMeanSAR(named, low=spec.low, high=spec.high, ranges=[(-1, 1)] * cell.k)
-        return _by_mechanism(mechanism, split, named, n_all if cell.setting == "all" else n)
+        return _by_added_attributes(spec, split, cell.k, n_all if cell.setting == "all" else n)
     entry = spec.own_mechanisms.get(cell.setting, {})
     if "by" in entry:
         return _drawn(spec, cell, split, entry)
@@ -279,10 +277,8 @@ def _drawn(spec: Spec, cell: Cell, split: Split, entry: dict[str, Any]) -> Prope
     if by == CLASS_PROBABILITY:
         return _by_class_probability(entry, split)
     if by == ADDED_ATTRIBUTES:
-        first, k = split.n_original, parameters["n_attributes"]
-        named = tuple(range(first, first + k))
-        mechanism = GeometricMeanSAR(named, low=spec.low, high=spec.high, ranges=[(-1, 1)] * k)
-        return _by_mechanism(mechanism, split, named, split.X_train.shape[1]).at(c, split.y_train)
+        found = _by_added_attributes(spec, split, parameters["n_attributes"], split.X_train.shape[1])
+        return found.at(c, split.y_train)
     key = sorted((name, str(value)) for name, value in parameters.items() if name != "coefficient")
     rng = np.random.default_rng(spec.seed_of("mechanism", cell.dataset, by, str(key), cell.split))
     candidates = varying_columns(split.X_train[:, : split.n_original])
@@ -299,6 +295,13 @@ def _drawn(spec: Spec, cell: Cell, split: Split, entry: dict[str, Any]) -> Prope
     column = int(columns[0])
     step = StepSAR(column, [_middle(split.X_train[:, column])], [parameters["low"], parameters["high"]])
     return _by_mechanism(step, split, (column,), split.n_original).at(c, split.y_train)
+
+
+def _by_added_attributes(spec: Spec, split: Split, k: int, n_seen: int) -> Propensities:
+    """Return the geometric mean over the first `k` added attributes."""
+    named = tuple(range(split.n_original, split.n_original + k))
+    mechanism = GeometricMeanSAR(named, low=spec.low, high=spec.high, ranges=[(-1, 1)] * k)
+    return _by_mechanism(mechanism, split, named, n_seen)
 
 
 def _by_own_attributes(
