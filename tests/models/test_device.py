@@ -338,6 +338,16 @@ def test_no_part_of_the_rows_is_fitted_first_if_a_pass_over_all_rows_is_fast(dat
     np.testing.assert_allclose(whole.coef_, parts.coef_, rtol=1e-5)
 
 
+def test_a_fit_that_ranks_worse_than_the_naive_model_gets_the_same_warning(there):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    s = ((X[:, 0] > rng.normal(size=400)) & (rng.random(400) < 0.3)).astype(np.float64)
+    model = SAREMClassifier(propensity_attributes="all", C=1e-6, propensity_C=1e3)
+    for table, labels in ((X, s), (there(X), there(s))):
+        with pytest.warns(UserWarning, match="ranks labelled rows worse than the naive model"):
+            sklearn.clone(model).fit(table, labels)
+
+
 def test_without_dispatch_torch_is_numpy(data):
     torch = pytest.importorskip("torch")
     X, s, _ = data

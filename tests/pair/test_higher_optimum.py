@@ -11,8 +11,10 @@ from tests.helpers import quick_first, slowly
 
 from scarless import SAREMClassifier, SAREMClassifierCV
 from scarless.diagnostics import bootstrap_intervals, identifiability_report, profile_class_prior
+from scarless.engines import InMemoryEngine
 from scarless.models import pair
 from scarless.pair import optima
+from scarless.pair.problem import PairProblem
 
 LOWER = "SAREMClassifier: the paper's start led to a local optimum.* leads to a higher optimum"
 
@@ -24,6 +26,14 @@ def trap(n=1500, seed=0, step=False):
     y = rng.random(n) < expit(1.5 * X[:, 0] - X[:, 1] + 2.5)
     e = np.where(X[:, 4] > 0, 0.9, 0.05) if step else expit(4.0 * X[:, 4])
     return X, (y & (rng.random(n) < e)).astype(int)
+
+
+def plain(n):
+    """Return a table on which the paper's start leads to the highest optimum."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5))
+    y = rng.random(n) < expit(2.0 * X[:, 0])
+    return X, (y & (rng.random(n) < expit(X[:, 4]))).astype(int)
 
 
 def model(**options):
@@ -52,6 +62,23 @@ def test_a_higher_optimum_is_reported_and_several_starts_find_it(n, step):
         assert f"{prior:.3f}" in told
     assert "Use SAREMClassifier with n_starts=5, or SAREMClassifierCV" in told
     assert best.higher_optimum_ is None
+
+
+def test_an_engine_that_is_fast_with_all_rows_searches_on_all_rows(monkeypatch):
+    """A trap is found without a part of the rows, and a table without a trap needs one fit from one other start."""
+    (X, s), used = trap(6000), []
+    by_part = fit_and_hear(X, s)[0].higher_optimum_
+    monkeypatch.setattr(InMemoryEngine, "flat_rows", 10_000, raising=False)
+    monkeypatch.setattr(PairProblem, "part", lambda self, n_rows: pytest.fail("a part of the rows was used"))
+    on_all_rows = fit_and_hear(X, s)[0].higher_optimum_
+    assert on_all_rows.objective == pytest.approx(by_part.objective, rel=1e-4)
+    before = optima._fit_start
+    monkeypatch.setattr(
+        optima, "_fit_start", lambda problem, start, rules: used.append(start.name) or before(problem, start, rules)
+    )
+    X, s = plain(6000)
+    assert model().fit(X, s).higher_optimum_ is None
+    assert used == ["paper", "all positive"]
 
 
 def test_the_fit_is_still_that_of_the_papers_start(monkeypatch):

@@ -14,6 +14,7 @@ from bisect import insort
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d, median_filter
 from scipy.special import expit
 
@@ -169,20 +170,27 @@ def ranking_gap(first: Vector, second: Vector, s: Vector, w: Vector) -> RankingG
     """
     labelled, n_l, n_u = s == 1, float(w @ s), float(w @ (1.0 - s))
     w_l, w_u = w[labelled], w[~labelled]
-    of_l = [_placements(each[labelled], each[~labelled], w_u) for each in (first, second)]
-    of_u = [1.0 - _placements(each[~labelled], each[labelled], w_l) for each in (first, second)]
+    of_l, of_u = zip(*(_placements(each, labelled, w) for each in (first, second)), strict=True)
     difference = float(w_l @ (of_l[0] - of_l[1])) / n_l
     spread = [w_k @ (a - b - difference) ** 2 / n for w_k, (a, b), n in ((w_l, of_l, n_l), (w_u, of_u, n_u))]
     variance = float(spread[0]) / max(n_l - 1.0, 1.0) + float(spread[1]) / max(n_u - 1.0, 1.0)
     return RankingGap(difference, float(np.sqrt(variance)))
 
 
-def _placements(values: Vector, others: Vector, w: Vector) -> Vector:
-    """Return, for each value, the share of `others` below it; ties count half."""
-    order = np.argsort(others, kind="stable")
-    below = np.append(0.0, np.cumsum(w[order]))
-    left, right = (np.searchsorted(others[order], values, side=side) for side in ("left", "right"))
-    return 0.5 * (below[left] + below[right]) / below[-1]
+def _placements(scores: Vector, labelled: NDArray[np.bool_], w: Vector) -> tuple[Vector, Vector]:
+    """Return the placements of labelled rows, and the shares of labelled rows above each unlabelled row."""
+    order = np.argsort(scores, kind="stable")
+    ordered = scores[order]
+    first_of_tied = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    tied = np.repeat(np.arange(first_of_tied.size), np.diff(np.append(first_of_tied, scores.size)))
+
+    def share_below(kind: NDArray[np.bool_]) -> Vector:
+        weight = np.add.reduceat(np.where(kind, w, 0.0)[order], first_of_tied)
+        share = np.empty(scores.size)
+        share[order] = ((np.cumsum(weight) - 0.5 * weight) / weight.sum())[tied]
+        return share
+
+    return share_below(~labelled)[labelled], 1.0 - share_below(labelled)[~labelled]
 
 
 def gaussian_density(points: Vector, at: Vector, bandwidth: float) -> Vector:

@@ -167,8 +167,8 @@ def in_memory(engine: Engine, name: str) -> Vector:
     return np.asarray(engine.collect(_named, name))
 
 
-def _named(X: Any, rows: Rows, name: str) -> Vector:
-    return np.asarray(rows[name])
+def _named(X: Any, rows: Rows, name: str) -> Any:
+    return rows[name]
 
 
 def all_labelled(label_frequency: float) -> bool:

@@ -536,14 +536,21 @@ def find_higher_optimum(problem: PairProblem, found: Optimum, *, thoroughly: boo
     all 15 problems. With `thoroughly`, the search uses five starts and more rows.
 
     The search optimises on a part of the rows first. If this finds another optimum that is not clearly worse, a few
-    iterations on all rows follow. The optimum is returned only if a fit from several starts would have chosen it (see
-    `choose`). There is no search, and the result is None, if the given optimum did not converge or if the models have
-    more than `MAX_MATRIX_PARAMETERS` parameters.
+    iterations on all rows follow. A device that processes all rows as fast as a few rows needs no such part. The
+    optimum is returned only if a fit from several starts would have chosen it (see `choose`). There is no search, and
+    the result is None, if the given optimum did not converge or if the models have more than `MAX_MATRIX_PARAMETERS`
+    parameters.
     """
     rows = ROWS_IF_FORM_REJECTED if thoroughly else ROWS_OF_OTHER_START
-    part = problem.part(max(rows, int(LABELS_OF_OTHER_START / problem.labelled_share)))
+    whole = problem.engine.n_rows <= getattr(problem.engine, "flat_rows", 0)
+    part = problem if whole else problem.part(max(rows, int(LABELS_OF_OTHER_START / problem.labelled_share)))
     if problem.n_parameters > MAX_MATRIX_PARAMETERS or not found.converged or not 0.0 < part.labelled_share < 1.0:
         return None
+    if whole and not thoroughly and not problem.swappable:  # In most fits, one look at all rows is enough.
+        rough = _OptimiserOptions(ROUGH_GAIN, STEPS_ON_PART, None)
+        alone = _fit_start(problem, all_positive_start(problem), rough).optimum
+        if alone.objective >= found.objective - WARN_HIGHER_BY or not _differ_in_class_prior(alone, found):
+            return None
     paper = Start(PAPER, found.parameters)
     with BLAS.on_one_thread():  # set once for all fits, because setting it takes as long as a pass over these few rows
         others = [all_positive_start(part)]

@@ -4,6 +4,7 @@ This module also computes intervals of single rows from all members, and searche
 named.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from sklearn.utils import get_tags
 from scarless.checks.rows import row_totals
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine, InMemoryEngine, Rows, attach
+from scarless.engines.device import DeviceEngine
 from scarless.numerics.arrays import Columns, Integers, Matrix, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, softplus
 from scarless.numerics.linear import Design
@@ -35,7 +37,16 @@ from scarless.pair.crossed import (
     with_values,
 )
 from scarless.pair.folds import Fold, FoldedRows
-from scarless.pair.logistic import Training, as_targets, block_logits, constant_model, engine_of, fit_targets, ridge_of
+from scarless.pair.logistic import (
+    Training,
+    as_targets,
+    block_logits,
+    constant_model,
+    engine_of,
+    fit_targets,
+    in_memory,
+    ridge_of,
+)
 from scarless.pair.problem import PairProblem, add_pseudo_observations, changed
 from scarless.pair.recalibrated import LOGIT_CAP, Recalibration, recalibrate
 from scarless.pair.search import (
@@ -58,7 +69,9 @@ FOLLOW_SLOPES_TRIED = (0.0, 0.5, 1.0)
 _CS_TRIED = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-6  # tolerance per row of the fits that choose a penalty
 _DIRECTION_TOL = 1e-5  # tolerance per row of the fits that are averaged
-_ROWS_RANKED = 100_000  # in larger tables, rankings are compared on every k-th row, but at least this many rows
+# In large tables, rankings are compared on every k-th row. There are at least these numbers of rows, of labelled rows,
+# and of rows for each parameter, but no more rows are asked for than the last number.
+_ROWS_RANKED, _LABELS_RANKED, _ROWS_RANKED_PER_PARAMETER, _MOST_ROWS_RANKED = 10_000, 1_000, 100, 100_000
 # Inverse penalties of the logistic member if no propensity attributes were named, for standardised columns.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
 # Label frequencies that this member assumes, as powers of the labelled share. Power 0 assumes that all unlabelled rows
@@ -228,25 +241,27 @@ def weigh_against_naive(members: list[Member], naive: Member, training: Training
 
 
 def gap_to_naive(problem: PairProblem, beta_f: Vector, beta_e: Vector | None = None) -> RankingGap | None:
-    """Compare how well a fit and the naive model rank the training labels; None if the rows are not in memory.
+    """Compare how well a fit and the naive model rank the training labels.
+
+    The result is None for rows that are neither in memory nor on a device, because reading them takes too long.
 
     The naive model has the same penalty as the fit. The fit ranks rows by the class probability or, with `beta_e`, by
     the product of class probability and propensity.
     """
-    if not isinstance(problem.engine, InMemoryEngine):
+    if not isinstance(problem.engine, InMemoryEngine | DeviceEngine):
         return None
-    part = problem.thinned(_ROWS_RANKED)
-    seen = part.f if beta_e is None else Design.of(np.union1d(part.f.indices, part.e.indices))
+    seen = problem.f if beta_e is None else Design.of(np.union1d(problem.f.indices, problem.e.indices))
+    enough = max(
+        _ROWS_RANKED,
+        _ROWS_RANKED_PER_PARAMETER * seen.n_parameters,
+        math.ceil(_LABELS_RANKED / max(problem.labelled_share, _LABELS_RANKED / _MOST_ROWS_RANKED)),
+    )
+    part = problem.thinned(min(enough, _MOST_ROWS_RANKED))
     naive = fit_targets(part.engine.derive(as_targets), seen, C=part.C, tol=1e-6, max_iter=100).parameters
     u, by_naive = part.engine.collect(block_logits, part.f, beta_f), part.engine.collect(block_logits, seen, naive)
     if beta_e is not None:
         u = log_expit(u) + log_expit(part.engine.collect(block_logits, part.e, beta_e))
-    s, w = (part.engine.collect(_value, name) for name in ("s", "w"))
-    return ranking_gap(u, by_naive, s, w)
-
-
-def _value(X: Any, rows: Rows, name: str) -> Vector:
-    return np.asarray(rows[name])
+    return ranking_gap(u, by_naive, in_memory(part.engine, "s"), in_memory(part.engine, "w"))
 
 
 @dataclass(frozen=True)
