@@ -123,3 +123,19 @@ def test_other_numbers_beside_a_default_agree_with_the_source():
     assert f"\\min(G, {recalibrated._MAX_GAIN_BY_FOLLOWING:.0f})/{recalibrated.LOG_LIKELIHOOD_DIVISOR:.0f}" in METHOD
     assert np.isclose(_FOLD_TOL, 1e-8)
     assert "1e-8 in folds" in METHOD
+
+
+def test_the_penalty_of_a_stack_matters_only_without_named_attributes():
+    """The page and the docstring say so: only the naive model uses it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    s = (rng.random(300) < 0.5 / (1 + np.exp(-2 * X[:, 0]))).astype(float)
+
+    def probabilities(named, C):
+        stack = scarless.SARStackingClassifier(
+            propensity_attributes=named, C=C, cv=3, find_attributes=False, random_state=0
+        )
+        return stack.set_params(estimators=None if named is None else [("logistic", None)]).fit(X, s).predict_proba(X)
+
+    assert np.array_equal(probabilities([2], 1e-3), probabilities([2], 1.0))
+    assert not np.allclose(probabilities(None, 1e-3), probabilities(None, 1.0))

@@ -124,9 +124,10 @@ class SARStackingClassifier(PairClassifier):
     cv : int, splitter or list of pairs, default=5
         Number of folds, splitter, or list of pairs of row indices.
     C, propensity_C : float, default=1.0
-        Inverse regularisation strength, as in `LogisticRegression`, of logistic models. The logistic member does not
-        use `C`. With named attributes, it chooses from 0.01, 0.1, 1, 10 and 100 the value nearest to 1 that is not
-        clearly worse on held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
+        Inverse regularisation strength, as in `LogisticRegression`: `propensity_C` of the propensity models, and `C` of
+        the naive model, which is fitted only without named attributes. The logistic member does not use `C`. With
+        named attributes, it chooses from 0.01, 0.1, 1, 10 and 100 the value nearest to 1 that is not clearly worse on
+        held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
     find_attributes : bool, default=True
         Whether to search for propensity attributes if none are named and there are at most 100 columns. Up to three
         columns are used, with a warning. Together they must raise the log-likelihood of held-out labels by 7 for each
