@@ -11,7 +11,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # Each process begins with a block of consecutive tests, and so creates the fixtures that they share only once.
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
-.PHONY: demo docs test test-torch test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
+.PHONY: demo docs paper test test-torch test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
 
 # Inspect a file of 6,000 patients, fit a model, and write a report and a worksheet of rows to check. The last lines of
 # output say where they are.
@@ -65,6 +65,10 @@ docs: .venv-docs/.docs
 	$(ONE_THREAD) .venv-docs/bin/python -m sphinx -q -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	@echo "The documentation: docs/_build/html/index.html"
 
+# Make an HTML page of the paper in paper/, without a network. The last line of output says where it is.
+paper: .venv-docs/.docs
+	@.venv-docs/bin/python tools/build_paper.py
+
 .venv-docs/.docs: pyproject.toml constraints.txt
 	@echo "Installing the packages that the documentation needs (a minute or two, only once) ..."
 	$(PYTHON) -m venv .venv-docs
@@ -101,4 +105,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-docs docs/_build docs/_run docs/auto_gallery docs/generated dist demo demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-docs paper/build docs/_build docs/_run docs/auto_gallery docs/generated dist demo demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,12 @@
-"""Write the results page, benchmarks/README.md, from the stored records.
+"""Write the results page, benchmarks/README.md, from the stored records, and the tables of two other documents.
 
 The text is in benchmarks/page_template.md; the numbers come from benchmarks/results/*.jsonl. A test checks that the
 page agrees with both. Takes less than a second.
+
+docs/method.md and paper/paper.md contain their own text. There, a placeholder is a comment above a table or paragraph,
+as in <!-- {{core.refit[splice].without}} -->. The program replaces each table. For a paragraph, the comment lists the
+records of all its decimal numbers, or {{file PATH}} for numbers that a file of the repository contains; `misquoted`
+finds the numbers that differ, and a test calls it.
 
 The template contains these placeholders:
 
@@ -29,9 +34,13 @@ from benchmarks.runner import command_parser
 
 HERE = Path(__file__).parent
 TEMPLATE, PAGE = HERE / "page_template.md", HERE / "README.md"
+DOCUMENTS = (HERE.parent / "docs" / "method.md", HERE.parent / "paper" / "paper.md")
 LINE_LENGTH = 120
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}")
 CODE = re.compile(r"`[^`]+`")
+COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
+FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$|arXiv:[\d.]+", re.DOTALL)
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*\.\d+(?![\w.]*\w)|(?<![\w.])\.\d+")
 REFERENCE = re.compile(r"(?P<benchmark>\w+)\.(?P<table>[^\[\]]+)\[(?P<case>[^\]]+)\]\.(?P<name>.+)")
 
 
@@ -128,6 +137,51 @@ def page() -> str:
     return "\n\n".join(wrapped(block) for block in text.rstrip().split("\n\n")) + "\n"
 
 
+def with_current_tables(text: str, results: Results) -> str:
+    """Return a document with the tables below its comments written anew."""
+    blocks = text.split("\n\n")
+    for i, block in enumerate(blocks[:-1]):
+        found = PLACEHOLDER.findall(block) if COMMENT.fullmatch(block.strip()) else []
+        if len(found) == 1 and found[0].startswith("table "):
+            blocks[i + 1] = results.fill(found[0])
+    return "\n\n".join(blocks)
+
+
+def misquoted(text: str, results: Results) -> list[str]:
+    """Return the numbers of a document that its comments do not name, and the named numbers that it does not contain.
+
+    Only decimal numbers in paragraphs and lists count: tables are written by this program, and code is tested.
+    """
+    wrong, known, seen = [], set[str](), set[str]()
+    for block in text.split("\n\n"):
+        if COMMENT.fullmatch(block.strip()):
+            names = PLACEHOLDER.findall(block)
+            known = {number for name in names if not name.startswith("table ") for number in _numbers(name, results)}
+            seen = {name for name in names if not name.startswith(("table ", "file "))}
+            continue
+        if not block.startswith(("|", "#", "```", ">>>", "    ")):
+            quoted = set(map(_plain, NUMBER.findall(CODE.sub("", FORMULA.sub("", block)))))
+            wrong += sorted(quoted - known)
+            wrong += sorted(name for name in seen if not set(_numbers(name, results)) & set(_all_numbers(block)))
+        known, seen = set(), set()
+    return wrong
+
+
+def _numbers(name: str, results: Results) -> list[str]:
+    """Return the numbers of a record, or of a file of the repository, without signs and leading zeros."""
+    path = name.removeprefix("file ")
+    text = results.fill(name) if path == name else (HERE.parent / path).read_text(encoding="utf-8")
+    return _all_numbers(text)
+
+
+def _all_numbers(text: str) -> list[str]:
+    return [_plain(number) for number in re.findall(r"\d[\d,]*\.?\d*|\.\d+", text)]
+
+
+def _plain(number: str) -> str:
+    return number.replace(",", "").rstrip(".").lstrip("0")
+
+
 def wrapped(block: str) -> str:
     """Return a paragraph with its lines filled anew; headings, tables and comments stay as they are."""
     options: Any = {"break_long_words": False, "break_on_hyphens": False}
@@ -145,7 +199,10 @@ def main(arguments: list[str]) -> None:
     """Write the page."""
     command_parser("page", __doc__).parse_args(arguments)
     PAGE.write_text(page(), encoding="utf-8")
-    print(f"Wrote {PAGE.relative_to(HERE.parent)}.")
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        path.write_text(with_current_tables(text, Results(records.read())), encoding="utf-8")
+    print(f"Wrote {', '.join(str(path.relative_to(HERE.parent)) for path in (PAGE, *DOCUMENTS))}.")
 
 
 if __name__ == "__main__":

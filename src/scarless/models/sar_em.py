@@ -40,7 +40,8 @@ from scarless.pair.problem import PairProblem
 from scarless.pair.solving import one_thread_if_narrow
 from scarless.pair.starts import check_starts
 
-CROSS_FIT_PSEUDO_OBSERVATIONS = 4.0  # default weight in a cross-fit
+#: Default number of pseudo-observations of a cross-fit. By judgement.
+CROSS_FIT_PSEUDO_OBSERVATIONS = 4.0
 
 
 class SAREMClassifier(PairClassifier):

@@ -50,7 +50,9 @@ from scarless.pair.search import (
 
 # Fits in folds need not be exact: their held-out log-likelihood has a standard error of about 1e-3 per row.
 _FOLD_TOL = 1e-8
-SEARCH_PSEUDO_OBSERVATIONS = 8.0  # default weight in a search
+#: Default number of pseudo-observations of a search. By judgement: a search averages fewer models than a stack, so its
+#: class prior is less certain.
+SEARCH_PSEUDO_OBSERVATIONS = 8.0
 
 
 class SAREMClassifierCV(PairClassifier):

@@ -72,13 +72,17 @@ from scarless.pair.stack import (
     weighted_variance,
 )
 
-# With fewer labelled rows, boosting more often ranks rows worse than the naive model (benchmarks, "Few labels").
+#: Smallest number of labelled rows for boosting as a default member, if no propensity attributes are named. Evidence:
+#: with fewer, boosting more often ranks rows worse than the naive model (``benchmarks.few_labels``).
 MIN_LABELLED_FOR_BOOSTING = 20
-# Defaults with and without named propensity attributes. Without names, more than one pseudo-observation would keep the
-# class prior near the share of labelled rows if labels are few (benchmarks, "Few labels, no attributes named").
+#: Default number of pseudo-observations of a stack with named propensity attributes. By judgement.
 NAMED_PSEUDO_OBSERVATIONS = 4.0
+#: Default number of pseudo-observations of a stack without named propensity attributes. Evidence: with 2 or 4, the
+#: error of the class prior is larger if labels are few (``benchmarks.class_prior_weights``).
 NAMELESS_PSEUDO_OBSERVATIONS = 1.0
-MIN_GAIN_PER_COLUMN = 7.0  # gain in held-out log-likelihood that each column found to drive the labelling needs
+#: Gain in held-out log-likelihood that each column found to drive the labelling needs. Evidence: a gain of 7 in all,
+#: instead of 7 for each column, raised the error in three times as many tasks (``benchmarks.few_labels``).
+MIN_GAIN_PER_COLUMN = 7.0
 
 
 class SARStackingClassifier(PairClassifier):
@@ -120,9 +124,10 @@ class SARStackingClassifier(PairClassifier):
     cv : int, splitter or list of pairs, default=5
         Number of folds, splitter, or list of pairs of row indices.
     C, propensity_C : float, default=1.0
-        Inverse regularisation strength, as in `LogisticRegression`, of logistic models. The logistic member does not
-        use `C`. With named attributes, it chooses from 0.01, 0.1, 1, 10 and 100 the value nearest to 1 that is not
-        clearly worse on held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
+        Inverse regularisation strength, as in `LogisticRegression`: `propensity_C` of the propensity models, and `C` of
+        the naive model, which is fitted only without named attributes. The logistic member does not use `C`. With
+        named attributes, it chooses from 0.01, 0.1, 1, 10 and 100 the value nearest to 1 that is not clearly worse on
+        held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
     find_attributes : bool, default=True
         Whether to search for propensity attributes if none are named and there are at most 100 columns. Up to three
         columns are used, with a warning. Together they must raise the log-likelihood of held-out labels by 7 for each

@@ -32,8 +32,10 @@ from scarless.pair.solving import PenalisedProblem, Pull
 
 ProgressText = Callable[[str], None]
 
-_START_ROUNDS = 20  # boosting rounds of the first classifier, whose probabilities give the first propensity
-_MIN_IMPROVEMENT = 1e-5  # smallest gain in held-out log-likelihood per row that counts as an improvement
+#: Boosting rounds of the first classifier, whose probabilities give the first propensity. By judgement.
+_START_ROUNDS = 20
+#: Smallest gain in held-out log-likelihood per row that counts as an improvement in boosting. By judgement.
+_MIN_IMPROVEMENT = 1e-5
 _MIN_PROBABILITY = 1e-6  # probabilities closer to 0 or 1 are clipped before their logits are computed
 
 

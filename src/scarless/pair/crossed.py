@@ -58,9 +58,13 @@ NO_COLUMNS = np.arange(0)
 # A fit warns about memorised labels if, after its best step, the held-out log-likelihood per row drops by more than the
 # first number and the mean propensity rises by more than the second.
 _COLLAPSE_LIKELIHOOD_DROP, _COLLAPSE_PROPENSITY_RISE = 1e-3, 0.05
-SLOPE_C = 100.0  # a weak penalty that keeps the slope finite if the labels are separable
-_MIN_SLOPE_FOR_TILT = 0.1  # there is no tilt with a smaller slope: out-of-fold logits then say little about the class
-_PATIENCE_ROUNDS = 25  # boosting ends after this many rounds without a better held-out likelihood
+#: Inverse penalty of a slope that is estimated with known propensities or with a tilt. It is weak, and keeps the slope
+#: finite if the labels are separable. By judgement.
+SLOPE_C = 100.0
+#: There is no tilt with a smaller slope: out-of-fold logits then say little about the class. By judgement.
+_MIN_SLOPE_FOR_TILT = 0.1
+#: Boosting ends after this many rounds without a better held-out likelihood. By judgement.
+_PATIENCE_ROUNDS = 25
 
 
 @dataclass(frozen=True)

@@ -66,16 +66,18 @@ NAIVE = "naive"
 #: Slopes of the propensity's logit in the class logit that are tried if no propensity attributes were named and looks,
 #: audits or constraints identify the class prior. By judgement.
 FOLLOW_SLOPES_TRIED = (0.0, 0.5, 1.0)
+#: Inverse penalties that the logistic member of a stack tries if propensity attributes are named. By judgement.
 _CS_TRIED = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-6  # tolerance per row of the fits that choose a penalty
 _DIRECTION_TOL = 1e-5  # tolerance per row of the fits that are averaged
 # In large tables, rankings are compared on every k-th row. There are at least these numbers of rows, of labelled rows,
 # and of rows for each parameter, but no more rows are asked for than the last number.
 _ROWS_RANKED, _LABELS_RANKED, _ROWS_RANKED_PER_PARAMETER, _MOST_ROWS_RANKED = 10_000, 1_000, 100, 100_000
-# Inverse penalties of the logistic member if no propensity attributes were named, for standardised columns.
+#: Inverse penalties of the logistic member if no propensity attributes were named, for standardised columns. By
+#: judgement.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
-# Label frequencies that this member assumes, as powers of the labelled share. Power 0 assumes that all unlabelled rows
-# are negative. Power 1 would assume that all rows are positive.
+#: Label frequencies that this member assumes, as powers of the labelled share. Power 0 assumes that all unlabelled rows
+#: are negative. Power 1 would assume that all rows are positive. By judgement.
 _FREQUENCY_POWERS = (0.0, 1.0 / 3.0, 2.0 / 3.0)
 
 
@@ -431,12 +433,15 @@ def _weighted_quantiles(values: Matrix, weight: Vector, shares: Vector) -> Matri
     return np.array([np.interp(shares, at, value) for at, value in pairs])
 
 
-MAX_COLUMNS_SEARCHED = 100  # wider tables are not searched, because the search was not tested on them
+#: A stack does not search wider tables for propensity attributes, because the search was not tested on them. By
+#: judgement.
+MAX_COLUMNS_SEARCHED = 100
+#: Largest number of propensity attributes that a stack finds itself. By judgement.
 _MAX_COLUMNS_FOUND = 3
 _MAX_COLUMNS_RETRIED = 10  # number of the best columns that are tried again after a column was found
 _MAX_ROWS_PER_LABEL = 5_000  # the search uses at most this many labelled rows, and as many unlabelled rows, for speed
-# Penalties of the search: on class logits, on columns of the class model, on columns of the propensity model, and on
-# the intercept of the propensity model.
+#: Ridge penalties of this search: on class logits, on columns of the class model, on columns of the propensity model,
+#: and on the intercept of the propensity model. By judgement.
 _LOGIT_RIDGE, _CLASS_RIDGE, _PROPENSITY_RIDGE, _INTERCEPT_RIDGE = 0.05, 1.0, 0.25, 0.1
 _TOL, _MAX_ITER = 1e-5, 50
 

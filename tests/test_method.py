@@ -1,0 +1,142 @@
+"""The page of the method agrees with the code, with the signatures and with the stored records."""
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scarless
+
+page = pytest.importorskip("benchmarks.page", reason="the benchmarks are not part of the distribution")
+records = pytest.importorskip("benchmarks.records")
+
+ROOT = Path(__file__).parents[1]
+METHOD = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
+ESTIMATORS = ("SAREMClassifier", "SAREMClassifierCV", "SARStackingClassifier", "PropensityWeightedClassifier")
+ESTIMATORS = (*ESTIMATORS, "SCARClassifier")
+WITHOUT_INFLUENCE = {"pos_label", "n_jobs", "verbose"}
+RESULTS = page.Results(records.read())
+
+
+def sections(text):
+    """Return the text of each section that contains a formula of its own, by heading."""
+    parts = re.split(r"^(##+ .*)$", text, flags=re.MULTILINE)
+    return {head: body for head, body in zip(parts[1::2], parts[2::2], strict=True) if "$$" in body}
+
+
+def resolve(name):
+    """Return the object with a dotted name: a module, or something in a module or class."""
+    parts = name.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:n]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[n:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def defaults():
+    """Return the rows of the table of defaults: what is in code marks in the first column."""
+    table = METHOD.partition("## Defaults that change answers")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([^`]+)` \|", table, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", page.DOCUMENTS, ids=lambda path: path.name)
+def test_numbers_agree_with_the_records(path):
+    text = path.read_text(encoding="utf-8")
+    assert page.with_current_tables(text, RESULTS) == text, "run python -m benchmarks page"
+    assert page.misquoted(text, RESULTS) == []
+
+
+def test_a_wrong_number_is_found():
+    results = page.Results([{"benchmark": "b", "table": "t", "case": "one", "values": {"x": "0.12"}}])
+    assert page.misquoted("<!-- {{b.t[one].x}} -->\n\nIt is 0.12, and `0.5`, and $0.7$, see arXiv:1.2.", results) == []
+    assert page.misquoted("<!-- {{b.t[one].x}} -->\n\nIt is 0.13.", results) == [".13", "b.t[one].x"]
+    assert page.misquoted("It is 0.12.", results) == [".12"]
+    assert page.misquoted("<!-- {{b.t[one].x}} -->\n\nIt is 0.12.\n\nIt is 0.12.", results) == [".12"]
+
+
+def test_a_number_of_a_file_must_be_in_the_file():
+    results = page.Results([])
+    assert page.misquoted("<!-- {{file pyproject.toml}} -->\n\nIt is 0.987.", results) == [".987"]
+    assert page.misquoted("<!-- {{file src/scarless/pair/crossed.py}} -->\n\nFrom .025 to .021.", results) == []
+
+
+def test_tables_are_written_anew():
+    results = page.Results([{"benchmark": "b", "table": "t", "case": "one", "values": {"x": 7}}])
+    text = "<!-- {{table b.t | case | x}} -->\n\n| old |\n|---|\n\nText."
+    written = "| case | x |\n|---|---|\n| one | 7 |"
+    assert page.with_current_tables(text, results) == text.replace("| old |\n|---|", written)
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(scarless(?:\.\w+)+)`", METHOD))))
+def test_every_function_that_the_page_names_exists(name):
+    assert resolve(name) is not None
+
+
+def test_every_formula_names_its_function_and_is_compared_with_it():
+    found = sections(METHOD)
+    assert len(found) >= 15
+    without = [head for head, body in found.items() if "Computed by" not in body or ">>> " not in body]
+    assert without == ["## The model"]  # the definition of the model, whose likelihood is the next section
+
+
+@pytest.mark.parametrize("row", defaults())
+def test_a_default_of_the_table_is_the_default_of_the_code(row):
+    if found := re.fullmatch(r"(\w+)\((\w+)=(.+)\)", row):
+        signature = inspect.signature(getattr(scarless, found[1]))
+        assert signature.parameters[found[2]].default == ast.literal_eval(found[3])
+    else:
+        name, _, value = row.partition(" = ")
+        assert resolve(name) == ast.literal_eval(value)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_default_that_may_change_answers_is_in_the_table(name):
+    listed = {row.partition("(")[2].partition("=")[0] for row in defaults() if row.startswith(f"{name}(")}
+    assert listed == set(inspect.signature(getattr(scarless, name)).parameters) - WITHOUT_INFLUENCE
+
+
+def test_other_numbers_beside_a_default_agree_with_the_source():
+    """Numbers that the page mentions beside a default, and that are not themselves a signature or a constant."""
+    from scarless.models.sar_em_cv import _FOLD_TOL, _penalties
+    from scarless.models.sar_stacking import default_boosting
+    from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
+    from scarless.pair import boosting, cross_fit, crossed, recalibrated, starts
+
+    Cs, trees = _penalties(10, "Cs"), default_boosting()
+    assert f"penalties from {Cs[0]:.2g} to {Cs[-1]:.0f}" in METHOD
+    assert f"boosting with {trees.max_iter} trees of {trees.max_leaf_nodes} leaves" in METHOD
+    assert f"more than {MAX_MATRIX_PARAMETERS:,}\nparameters" in METHOD
+    assert f"Tables of {starts.MIN_ROWS_FOR_PARTS:,} rows" in METHOD
+    assert f"balanced weights, {cross_fit._START_ROUNDS} rounds" in METHOD
+    rounds = f"stage of {boosting.ROUNDS_PER_EARLY_STAGE} or {boosting.ROUNDS_PER_LATER_STAGE} rounds"
+    assert rounds in METHOD
+    assert f"did not rise for {crossed._PATIENCE_ROUNDS} rounds" in METHOD
+    assert f"\\min(G, {recalibrated._MAX_GAIN_BY_FOLLOWING:.0f})/{recalibrated.LOG_LIKELIHOOD_DIVISOR:.0f}" in METHOD
+    assert np.isclose(_FOLD_TOL, 1e-8)
+    assert "1e-8 in folds" in METHOD
+
+
+def test_the_penalty_of_a_stack_matters_only_without_named_attributes():
+    """The page and the docstring say so: only the naive model uses it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    s = (rng.random(100) < 0.3 / (1 + np.exp(-2 * X[:, 0]))).astype(float)
+    assert s.sum() < 20  # so that boosting, which is slow, is left out
+
+    def probabilities(named, C):
+        stack = scarless.SARStackingClassifier(
+            propensity_attributes=named, C=C, cv=2, find_attributes=False, random_state=0
+        )
+        return stack.set_params(estimators=None if named is None else [("logistic", None)]).fit(X, s).predict_proba(X)
+
+    assert np.array_equal(probabilities([2], 1e-3), probabilities([2], 1.0))
+    assert not np.allclose(probabilities(None, 1e-3), probabilities(None, 1.0))
