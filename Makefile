@@ -11,7 +11,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # Each process begins with a block of consecutive tests, and so creates the fixtures that they share only once.
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
-.PHONY: demo docs paper test test-torch test-slow test-random test-oldest test-shards test-dist fuzz format benchmark clean
+.PHONY: demo docs paper test test-torch test-slow test-random test-extras test-all test-oldest test-shards test-dist fuzz format benchmark clean
 
 # Inspect a file of 6,000 patients, fit a model, and write a report and a worksheet of rows to check. The last lines of
 # output say where they are.
@@ -28,10 +28,17 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
+	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not extra"
+
+# Run the tests that need more packages: Dask, DuckDB and ONNX.
+test-extras: $(VENV)/.test-all
+	$(ONE_THREAD) SCARLESS_TEST_EXTRAS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "extra and not slow"
+
+# Run all tests except those that need torch.
+test-all: test test-extras test-slow
 
 # Run the slow tests: real clusters, killed processes, pages in a browser, scikit-learn's checks of the slowest models.
-test-slow: $(VENV)/.test
+test-slow: $(VENV)/.test-all
 	@$(PIP_INSTALL) -c constraints.txt "moto[server]" selenium
 	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
 
@@ -43,17 +50,17 @@ test-torch:
 	$(ONE_THREAD) .venv-torch/bin/python -m pytest $(SIDE_BY_SIDE) tests/models/test_device.py tests/torch src/scarless/torch
 
 # Run all tests, with new random examples in the property tests; `make test` draws the same examples every time.
-test-random: $(VENV)/.test
+test-random: $(VENV)/.test-all
 	$(ONE_THREAD) HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 # Run the tests of `make test` with the oldest versions of all dependencies that pyproject.toml allows.
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
-	$(ONE_THREAD) .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test-all]"
+	$(ONE_THREAD) SCARLESS_TEST_EXTRAS=1 .venv-oldest/bin/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
 # Run the tests of everything that is fitted on an engine, with every table split into three partitions.
-test-shards: $(VENV)/.test
+test-shards: $(VENV)/.test-all
 	$(ONE_THREAD) SCARLESS_TEST_ENGINE=shards $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/pair tests/models tests/raw tests/diagnostics
 
 # Build wheel and sdist into dist/, and test both in a new environment.
@@ -78,7 +85,7 @@ paper: .venv-docs/.docs
 # Call every public name with unusual arguments: `make fuzz N=20000 SEED=0`. `make fuzz ONLY=17` repeats one call.
 N ?= 20000
 SEED ?= 0
-fuzz: $(VENV)/.test
+fuzz: $(VENV)/.test-all
 	$(BIN)/python -m benchmarks fuzz -n $(N) --seed $(SEED) --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
 
 format: $(VENV)/.test
@@ -102,6 +109,10 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing the packages that the tests need (a minute or two, only once) ..."
 	@$(PIP_INSTALL) -c constraints.txt -e ".[test]"
+	touch $@
+
+$(VENV)/.test-all: $(VENV)/.test
+	@$(PIP_INSTALL) -c constraints.txt -e ".[test-all]"
 	touch $@
 
 clean:

@@ -7,6 +7,7 @@ draw. ``make test-random`` draws new examples; add each failure as an explicit e
 import gc
 import json
 import os
+from importlib.util import find_spec
 
 # scikit-learn's checks of array API dispatch run only with this variable, which SciPy reads when it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -304,10 +305,53 @@ SLOW = (
 )
 
 
+# Tests that need packages which `make test` does not install, because few tests use them. `make test-extras` installs
+# them and runs these tests. Entries are beginnings of test ids, as in SLOW.
+PACKAGES_OF_EXTRAS = ("dask", "distributed", "duckdb", "onnx", "onnxruntime", "skl2onnx")
+EXTRA = (
+    "docs/persistence.md",
+    "src/scarless/saved/onnx_export.py",
+    "tests/saved/asking.py",
+    "tests/saved/test_onnx",
+    "tests/scale/cluster.py",
+    "tests/scale/test_dask",
+    "tests/scale/test_looks.py",
+    "tests/scale/test_parquet.py::test_files_of_pyarrow_polars_and_duckdb_are_read_alike",
+    "tests/scale/test_parquet.py::test_the_index_of_dask_is_not_an_attribute",
+    "tests/scale/test_sources.py",
+    "tests/test_capabilities.py",
+)
+MISSING = [name for name in PACKAGES_OF_EXTRAS if find_spec(name) is None]
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out files that would import packages which are not installed."""
+    place = collection_path.relative_to(config.rootpath).as_posix()
+    return True if MISSING and collection_path.is_file() and place.startswith(EXTRA) else None
+
+
+def pytest_sessionstart():
+    """Under `make test-extras`, raise an error if a package is missing: no test may be left out without a word."""
+    if MISSING and os.environ.get("SCARLESS_TEST_EXTRAS"):
+        raise pytest.UsageError(f"The tests of the extras need {', '.join(MISSING)}. `make test-extras` installs them.")
+
+
+def pytest_terminal_summary(terminalreporter):
+    if MISSING:
+        terminalreporter.write_line(
+            f"Tests that need {', '.join(MISSING)} were left out. `make test-extras` installs these packages and runs "
+            "the tests."
+        )
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
+        if item.nodeid.startswith(EXTRA):
+            item.add_marker("extra")
+            if MISSING:
+                item.add_marker(pytest.mark.skip(reason="`make test-extras` runs this test"))
 
 
 def pytest_collection_finish():

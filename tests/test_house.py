@@ -33,7 +33,7 @@ LAYERS = [
 ]
 LAYER_OF = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 OPTIONAL = {
-    "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2", "scikit_posthocs",
+    "pandas", "polars", "matplotlib", "rich", "lightgbm", "xgboost", "pooch", "tqdm", "jinja2",
     "skrub", "skops", "pyarrow", "openpyxl", "dask", "distributed", "ray", "duckdb", "onnx", "skl2onnx", "onnxruntime",
     "torch", "skorch",
 }  # fmt: skip

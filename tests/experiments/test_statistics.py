@@ -1,6 +1,5 @@
 """Intervals and tests of ranks, against formulas worked by hand, published tables and invariances."""
 
-import sys
 from math import exp, isnan, sqrt
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy import stats
 
 from scarless.experiments.statistics import (
     MeanInterval,
+    _nemenyi_p_values,
     compare_methods,
     critical_difference,
     groups_alike,
@@ -184,9 +184,14 @@ def test_groups_are_the_largest_runs_within_the_critical_difference(n, seed):
     assert [set(group) for group in groups_alike(found)] == largest
 
 
-def test_nemenyi_without_its_package_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scikit_posthocs", None)
-    with pytest.raises(
-        ImportError, match=r'The Nemenyi test needs scikit_posthocs: pip install "scarless\[reproduce\]"'
-    ):
-        compare_methods(SCORES, METHODS, lower_is_better=True)
+def test_the_p_value_of_the_critical_difference_is_the_significance_level():
+    """Four methods whose average ranks on 8 datasets differ by about the critical difference."""
+    m, n = 4, 8
+    cd = critical_difference(m, n)
+    ranks = np.array([1.0, 1.0 + cd, 2.0, 2.0 + cd])
+    p = _nemenyi_p_values(ranks, n)
+    np.testing.assert_array_equal(p, p.T)
+    np.testing.assert_array_equal(np.diagonal(p), 1.0)
+    assert p[0, 1] == pytest.approx(0.05, abs=1e-6)
+    assert p[2, 3] == pytest.approx(0.05, abs=1e-6)
+    assert p[0, 3] < 0.05 < p[0, 2]

@@ -4,8 +4,6 @@ import gc
 import os
 from decimal import Decimal
 
-import dask.dataframe as dd
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -392,6 +390,8 @@ def test_labels_that_are_text_in_one_file_and_numbers_in_another(folder):
 
 
 def test_files_of_pyarrow_polars_and_duckdb_are_read_alike(tmp_path, table):
+    import duckdb
+
     X, s, _ = table
     frame = pl.DataFrame(X, schema=NAMES).with_columns(s=pl.Series(s), t=pl.lit("a"))
     pq.write_table(frame.to_arrow(), tmp_path / "pyarrow.parquet", row_group_size=100)
@@ -475,6 +475,8 @@ def test_an_index_in_some_files_only(tmp_path, table, other, number):
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # a warning of Dask when it writes
 def test_the_index_of_dask_is_not_an_attribute(tmp_path, table):
+    import dask.dataframe as dd
+
     X, s, w = table
     frame = dd.from_pandas(pd.DataFrame(X, columns=NAMES).assign(s=s, w=w), npartitions=2)
     frame.to_parquet(tmp_path / "claims")

@@ -8,7 +8,7 @@ from scarless.cli.screen import DONE, INCOMPLETE_INSTALLATION, Bars, fail, shell
 from scarless.outside.extras import REPRODUCE
 
 REPRODUCIBLE = ("bekker2019", "teisseyre2025", "field")
-PACKAGES = ("jinja2", "pandas", "pooch", "rich", "scikit_posthocs")
+PACKAGES = ("jinja2", "pandas", "pooch", "rich")
 
 
 def compare(options: argparse.Namespace) -> int:

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import stats
 
 from scarless.numerics.arrays import Matrix, Vector
-from scarless.outside.extras import REPRODUCE, need
 
 #: Confidence level of intervals over runs on the page of a comparison. By judgement: the usual level.
 CONFIDENCE = 0.95
@@ -157,13 +156,22 @@ def compare_methods(scores: Any, methods: Sequence[str], *, lower_is_better: boo
         nothing = np.full((m, m), np.nan)
         return Comparison(tuple(methods), n, average, float("nan"), float("nan"), nothing, float("nan"), problem)
     statistic, p = stats.friedmanchisquare(*table.T)
-    nemenyi = (
-        need("scikit_posthocs", "The Nemenyi test", REPRODUCE)
-        .posthoc_nemenyi_friedman(table)
-        .to_numpy(dtype=np.float64)
-    )
     cd = critical_difference(m, n)
-    return Comparison(tuple(methods), n, average, float(statistic), float(p), nemenyi, cd)
+    return Comparison(tuple(methods), n, average, float(statistic), float(p), _nemenyi_p_values(average, n), cd)
+
+
+def _nemenyi_p_values(average_ranks: Vector, n_datasets: int) -> Matrix:
+    r"""Return the p-value of the Nemenyi test for each pair of methods.
+
+    The statistic is the difference of average ranks divided by :math:`\sqrt{m(m+1)/(12 N)}`. It has the distribution of
+    the studentized range.
+    """
+    m = average_ranks.size
+    above = np.triu_indices(m, 1)
+    gaps = np.abs(np.subtract.outer(average_ranks, average_ranks))[above]
+    p_values = np.ones((m, m))
+    p_values[above] = stats.studentized_range.sf(gaps / (m * (m + 1) / (12 * n_datasets)) ** 0.5, m, np.inf)
+    return np.minimum(p_values, p_values.T)
 
 
 def _why_no_test(ranks: Matrix) -> str:
