@@ -60,7 +60,7 @@ test-shards: $(VENV)/.test
 test-dist:
 	$(PYTHON) tools/try_dist.py
 
-# Walk through the checklist of a release; `make release-check FLAGS=--fast` leaves out what takes minutes.
+# Check what a release needs; `make release-check FLAGS=--fast` leaves out what takes minutes.
 release-check: $(VENV)/.test
 	$(BIN)/python tools/release.py --check $(FLAGS)
 

@@ -1,4 +1,4 @@
-"""Walk through the checklist of a release: ``make release-check``, or ``python tools/release.py --check``.
+"""Check what a release needs: ``make release-check``, or ``python tools/release.py --check``.
 
 Each item of the list is a function of the root folder that returns complaints; no complaint means that the item is
 done. The program prints one line for each item, and exits with status 1 if an item has complaints. ``--list`` prints
