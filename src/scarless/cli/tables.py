@@ -495,7 +495,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of an earlier logistic fit, or its folder")
     graph.add_argument("--out", type=Path, required=True, metavar="FILE", help="output file, .onnx")
     graph.add_argument("--force", action="store_true", help="replace the output if it exists")
-    graph.set_defaults(command=export, packages=(*PACKAGES, "onnx"), extra=f"{EXTRA},onnx")
+    graph.set_defaults(command=export, packages=(*PACKAGES, "onnx", "skl2onnx"), extra=f"{EXTRA},onnx")
 
 
 def _add_audit(parser: argparse.ArgumentParser) -> None:
