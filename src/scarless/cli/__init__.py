@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from scarless.cli import experiments, tables
-from scarless.cli.screen import INCOMPLETE_INSTALLATION, REFUSED, fail, stopped
+from scarless.cli.screen import INCOMPLETE_INSTALLATION, REFUSED, every_character, fail, stopped
 from scarless.outside.extras import install
 from scarless.outside.plain_words import plain
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             INCOMPLETE_INSTALLATION,
         )
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), every_character():
             warnings.showwarning = _print_warning
             return int(options.command(options))
     except KeyboardInterrupt:
