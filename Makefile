@@ -11,7 +11,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # Each process begins with a block of consecutive tests, and so creates the fixtures that they share only once.
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
-.PHONY: demo docs paper test test-torch test-slow test-random test-extras test-all test-oldest test-shards test-dist fuzz format benchmark clean
+.PHONY: demo docs paper test test-extras test-all test-torch test-slow test-random test-oldest test-shards test-dist \
+  release-check fuzz format benchmark clean
 
 # Inspect a file of 6,000 patients, fit a model, and write a report and a worksheet of rows to check. The last lines of
 # output say where they are.
@@ -66,6 +67,10 @@ test-shards: $(VENV)/.test-all
 # Build wheel and sdist into dist/, and test both in a new environment.
 test-dist:
 	$(PYTHON) tools/try_dist.py
+
+# Check what a release needs; `make release-check FLAGS=--fast` leaves out what takes minutes.
+release-check: $(VENV)/.test
+	$(BIN)/python tools/release.py --check $(FLAGS)
 
 # Build the documentation and run all its examples; warnings count as errors. The last line of output says where it is.
 docs: .venv-docs/.docs

@@ -34,6 +34,7 @@ PROGRAMS = {
     "worksheets": "worksheets",
     "occupancy": "occupancy",
     "occupancy_examples": "occupancy_examples",
+    "occupancy_simulated": "occupancy_simulated",
     "scale": "scale.__main__",
     "scale_cost": "scale.cost_model",
     "device": "device",

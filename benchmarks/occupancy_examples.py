@@ -1,7 +1,11 @@
 """List of published examples of occupancy models: their size, model and source.
 
-Data: the tables in benchmarks/data, and data that books simulate in R; see benchmarks/data/README.md.
+Data: published tables in the folder that the variable SCARLESS_OCCUPANCY_DATA names, and data that books simulate in R.
 Time: a second.
+
+The published tables are not part of scarless, because their licences are not free or not known;
+benchmarks/data/README.md says where they are. Without them, only the examples that books simulate are available.
+`occupancy_simulated` has surveys of the same forms, for which nothing is needed.
 
 In an occupancy model a site is a row, a visit is a look, "occupied" is the class (psi is f here) and "seen" is the
 label (p is e here). Each function of this module returns an `Example`: the data and the model, and what R's
@@ -16,6 +20,7 @@ NaN.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,7 +32,7 @@ from benchmarks.printed_numbers import Estimate, Example, Number, estimates
 from benchmarks.r_random import RStream
 from benchmarks.runner import command_parser
 
-HOME = Path(__file__).with_name("data")
+DATA_VARIABLE = "SCARLESS_OCCUPANCY_DATA"
 COURSE = "C. J. Schwarz, course notes on occupancy models: "
 AHM2 = "Kéry and Royle (2021), Applied Hierarchical Modeling in Ecology 2, "
 
@@ -36,8 +41,21 @@ def _looks(name: str, n_looks: int) -> list[str]:
     return [f"{name}_{k}" for k in range(1, n_looks + 1)]
 
 
+def _table_path(name: str) -> Path | None:
+    """Return where the user has a published table; None if there is none."""
+    folder = os.environ.get(DATA_VARIABLE)
+    path = Path(folder, f"{name}.csv") if folder else None
+    return path if path is not None and path.is_file() else None
+
+
 def _read(name: str) -> pd.DataFrame:
-    return pd.read_csv(HOME / f"{name}.csv")
+    path = _table_path(name)
+    if path is None:
+        raise FileNotFoundError(
+            f"{name}.csv is not part of scarless, because its licence is not known to be free. "
+            f"benchmarks/data/README.md says where it is published; name its folder with {DATA_VARIABLE}."
+        )
+    return pd.read_csv(path)
 
 
 def _with_visit_columns(X: pd.DataFrame, visits: dict[str, np.ndarray]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
@@ -315,12 +333,22 @@ EXAMPLES: dict[str, Callable[[], Example]] = {
     "false-positives": false_positives,
     "two-methods": two_methods,
 }
+PUBLISHED_TABLES = ("salamander", "weta", "frogs")  # examples whose names begin so need the file of that name
+
+
+def is_available(name: str) -> bool:
+    """Return whether the data of an example are here: simulated, or in the folder of the user."""
+    table = name.partition("-")[0]
+    return table not in PUBLISHED_TABLES or _table_path(table) is not None
 
 
 def main(arguments: list[str]) -> None:
     """Print the size, the model and the source of every example."""
     command_parser("occupancy_examples", __doc__).parse_args(arguments)
     for name, load in EXAMPLES.items():
+        if not is_available(name):
+            print(f"{name}: the table is not here; see benchmarks/data/README.md")
+            continue
         example = load()
         n_rows, n_looks = example.S.shape
         missing = int(np.isnan(example.S).sum())

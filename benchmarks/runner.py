@@ -132,13 +132,13 @@ def best_of(repeats: int, function: Callable[[], Any]) -> tuple[float, Any]:
 
 def resident(field: str) -> float:
     """Return a field of the process status, in MB (Linux)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024 / 1e6
 
 
 def extra_memory(function: Callable[[], Any]) -> tuple[float, Any]:
     """Return by how many MB a call raises the peak of resident memory, and its result (Linux)."""
-    Path("/proc/self/clear_refs").write_text("5")  # Writing 5 resets the peak.
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # Writing 5 resets the peak.
     before = resident("VmHWM")
     value = function()
     return resident("VmHWM") - before, value

@@ -1,7 +1,11 @@
 """Functions that tests of several packages use: simulated tables, and fits whose warnings are ignored or returned."""
 
+import importlib.util
+import sys
 import warnings
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -123,3 +127,12 @@ def slowly(*values):
 def quick_first(*values):
     """Return parameters of a test: `make test` uses the first, `make test-slow` the others."""
     return [values[0], *slowly(*values[1:])]
+
+
+def load_tool(name: str) -> ModuleType:
+    """Import a script of the folder `tools`, which is not a package."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "tools" / f"{name}.py")
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]

@@ -47,7 +47,7 @@ def package_of(path: Path) -> str:
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imports_of(tree: ast.AST) -> list[str]:

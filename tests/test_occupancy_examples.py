@@ -1,6 +1,8 @@
-"""Published occupancy examples: an independent fit, without the library, reproduces the printed estimates.
+"""Occupancy models: an independent fit, without the library, agrees with printed estimates and with our fits.
 
-This checks the data, which were typed from their sources, and how many of the printed decimals are right.
+Ten published examples need tables that are not part of scarless; their tests are skipped unless the variable
+SCARLESS_OCCUPANCY_DATA names a folder with the tables. Simulated surveys of the same forms need no file. The
+independent fit computes their exact maximum, and our fits must agree with it to many digits.
 """
 
 from __future__ import annotations
@@ -20,10 +22,25 @@ examples = pytest.importorskip(
 printed_numbers = pytest.importorskip("benchmarks.printed_numbers")
 r_optim = pytest.importorskip("benchmarks.r_optim")
 r_random = pytest.importorskip("benchmarks.r_random")
+published = pytest.importorskip("benchmarks.occupancy")
+simulated = pytest.importorskip("benchmarks.occupancy_simulated")
 
 Term = tuple[str, str, int | None]
-NAMES = tuple(examples.EXAMPLES)
-BY_R = tuple(name for name, load in examples.EXAMPLES.items() if load().printed_by == "unmarked")
+PRESENCE = ("salamander-by-visit", "weta-presence")
+
+
+def needs_table(name: str) -> Any:
+    """Return the name as a parameter; its test is skipped if the table of the example is not here."""
+    absent = not examples.is_available(name)
+    return pytest.param(name, marks=pytest.mark.skipif(absent, reason=f"the table of {name} is not part of scarless"))
+
+
+NAMES = tuple(needs_table(name) for name in examples.EXAMPLES)
+BY_R = tuple(needs_table(name) for name in examples.EXAMPLES if name not in PRESENCE)
+SURVEYS = tuple(simulated.SURVEYS)
+needs_published_tables = pytest.mark.skipif(
+    not all(map(examples.is_available, examples.EXAMPLES)), reason="the published tables are not part of scarless"
+)
 
 
 def columns(example: Any) -> dict[Term, np.ndarray]:
@@ -103,7 +120,7 @@ class Fit(NamedTuple):
 @cache
 def fitted(name: str) -> Fit:
     """Fit by a quasi-Newton method from a start with e > h, and then by Newton's method to full precision."""
-    model = Model(examples.EXAMPLES[name]())
+    model = Model((examples.EXAMPLES | simulated.SURVEYS)[name]())
     start = np.where(model.of["h"], -2.0, 0.0)
     theta = minimize(lambda t: -model.log_likelihood(t), start, jac=lambda t: -model.score(t), method="BFGS").x
     for _ in range(4):
@@ -156,6 +173,7 @@ def test_printed_estimates_are_no_better_than_the_exact_maximum(name):
     assert 0.0 <= gap < 1e-3
 
 
+@needs_published_tables
 def test_the_fit_statistic_of_the_salamanders():
     """Compute MacKenzie and Bailey's chi-square statistic from observed and expected numbers of all histories."""
     example, (_, theta, _) = examples.salamander(), fitted("salamander")
@@ -173,6 +191,7 @@ def test_the_fit_statistic_of_the_salamanders():
     assert example.fit_statistic.agrees(statistic)
 
 
+@needs_published_tables
 def test_sizes_agree_with_the_printed_sizes():
     weta, frogs = examples.weta_constant().S, examples.frogs().S
     assert weta.shape == (72, 5)
@@ -183,8 +202,9 @@ def test_sizes_agree_with_the_printed_sizes():
 
 
 def test_a_missing_look_has_no_visit_attribute():
-    for name in NAMES:
-        example = examples.EXAMPLES[name]()
+    here = [load for name, load in examples.EXAMPLES.items() if examples.is_available(name)]
+    for load in [*here, *simulated.SURVEYS.values()]:
+        example = load()
         for per_look in (example.visit_attributes or {}).values():
             np.testing.assert_array_equal(np.isnan(example.X[per_look].to_numpy(float)), np.isnan(example.S))
 
@@ -228,7 +248,6 @@ def test_minimise_stops_where_r_stops_on_rosenbrocks_function():
 @pytest.mark.parametrize("name", NAMES)
 def test_our_classifier_reproduces_the_printed_estimates(name):
     """Estimates, standard errors and AIC agree in every decimal that is right at the exact maximum."""
-    published = pytest.importorskip("benchmarks.occupancy")
     example = examples.EXAMPLES[name]()
     model = published.fit_example(example)
     for line, (term, value, error) in zip(example.estimates, published.estimates_of(model, example), strict=True):
@@ -240,3 +259,93 @@ def test_our_classifier_reproduces_the_printed_estimates(name):
         table = example.X.fillna(0.0).assign(nothing=0.0)
         unseen = np.nanmax(example.S, axis=1) == 0
         assert example.posterior.agrees(float(model.predict_posterior(table, example.S)[unseen].mean()))
+
+
+# --- simulated surveys
+
+
+@pytest.mark.parametrize("name", SURVEYS)
+def test_our_classifier_agrees_with_the_exact_maximum(name):
+    """Compare estimates, standard errors, likelihood and posteriors with those of the independent fit."""
+    survey, (exact, theta, se) = simulated.SURVEYS[name](), fitted(name)
+    assert np.abs(exact.score(theta)).max() < 1e-8
+    assert np.linalg.eigvalsh(exact.information(theta)).min() > 0.0
+    model = published.fit_example(survey)
+    ours = {
+        (line.model, line.term, line.look): answer[1:]
+        for line, answer in zip(survey.estimates, published.estimates_of(model, survey), strict=True)
+    }
+    assert set(ours) == set(exact.terms)
+    np.testing.assert_allclose([ours[term][0] for term in exact.terms], theta, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose([ours[term][1] for term in exact.terms], se, rtol=1e-6)
+    assert model.log_likelihood_ == pytest.approx(exact.log_likelihood(theta), rel=1e-12)
+    positive, negative = exact.log_joint(theta)
+    posterior = np.where(np.nanmax(survey.S, axis=1) == 1, 1.0, expit(positive - negative))
+    table = survey.X.fillna(0.0).assign(nothing=0.0)
+    np.testing.assert_allclose(model.predict_posterior(table, survey.S), posterior, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", SURVEYS)
+def test_the_score_is_the_slope_of_the_likelihood(name):
+    """The independent fit is right: its score agrees with differences of its likelihood, away from the maximum."""
+    model = Model(simulated.SURVEYS[name]())
+    theta = np.linspace(-0.4, 0.3, len(model.terms))
+    slopes = [
+        (model.log_likelihood(theta + row) - model.log_likelihood(theta - row)) / 2e-5
+        for row in 1e-5 * np.eye(theta.size)
+    ]
+    np.testing.assert_allclose(model.score(theta), slopes, rtol=1e-6, atol=1e-6)
+
+
+def test_the_likelihood_of_the_streams_is_a_sum_over_histories():
+    """Compute the likelihood of the survey without attributes from the number of sites with each history."""
+    S = simulated.streams().S
+    model = Model(simulated.streams())
+    psi, p = expit(0.3), expit(-0.8)
+    total = 0.0
+    for history in product((0.0, 1.0), repeat=S.shape[1]):
+        k = int(sum(history))
+        n = sum(tuple(row) == history for row in S)
+        total += n * np.log(psi * p**k * (1 - p) ** (S.shape[1] - k) + (1 - psi) * (k == 0))
+    assert model.log_likelihood(np.array([0.3, -0.8])) == pytest.approx(total, rel=1e-12)
+
+
+def test_simulated_surveys_have_the_stated_sizes_and_the_effects_that_made_them():
+    sizes = {name: make().S.shape for name, make in simulated.SURVEYS.items()}
+    assert sizes["streams"] == (39, 5)
+    assert sizes["bushes-observer-day"] == (72, 5)
+    assert sizes["ponds"] == (130, 3)
+    for name in ("bushes-observer-day", "ponds", "streams-by-visit"):
+        survey, (exact, theta, se) = simulated.SURVEYS[name](), fitted(name)
+        true = {(line.model, line.term, line.look): line.value.value for line in survey.estimates}
+        assert np.abs((theta - [true[term] for term in exact.terms]) / se).max() < 3.5
+
+
+def test_simulated_surveys_are_the_same_on_every_machine():
+    """The random numbers are R's, so these counts depend neither on NumPy nor on the processor."""
+    counts = {
+        name: (int(np.nansum(make().S)), int(np.isnan(make().S).sum())) for name, make in simulated.SURVEYS.items()
+    }
+    assert counts["streams"] == (42, 0)
+    assert counts["bushes-constant"] == counts["bushes-observer-day"] == (58, 88)
+    assert counts["ponds"] == counts["ponds-constant"] == (170, 42)
+
+
+def test_a_published_table_that_is_not_here_is_refused(monkeypatch, capsys):
+    monkeypatch.delenv(examples.DATA_VARIABLE, raising=False)
+    with pytest.raises(FileNotFoundError, match=r"^frogs.csv is not part of scarless, .* SCARLESS_OCCUPANCY_DATA\.$"):
+        examples.frogs()
+    examples.main([])
+    assert "frogs: the table is not here; see benchmarks/data/README.md" in capsys.readouterr().out
+    published.main([])
+    assert "Not compared, because SCARLESS_OCCUPANCY_DATA names no folder" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="A record needs all examples"):
+        published.main(["--record"])
+
+
+def test_surveys_are_written_as_csv_files(tmp_path, capsys):
+    simulated.main(["--out", str(tmp_path)])
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(SURVEYS)
+    head = (tmp_path / "ponds.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert head == "seen_1,seen_2,seen_3,minutes_1,minutes_2,minutes_3,temperature_1,temperature_2,temperature_3"
+    assert "ponds: 130 x 3" in capsys.readouterr().out

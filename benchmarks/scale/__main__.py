@@ -150,7 +150,7 @@ def fit_watched(folder: str) -> None:
 
     def watch() -> None:
         while not stop.wait(0.2):
-            for line in Path("/proc/self/status").read_text().splitlines():
+            for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
                 name = line.split(":")[0]
                 if name in peaks:
                     peaks[name] = max(peaks[name], int(line.split()[1]) * 1024 / 1e6)

@@ -34,8 +34,8 @@ def test_inspect_fit_and_report_list_odd_cells(patients, capsys):
     assert "age         number" in looked
     assert main(["fit", "odd.csv", *FIT]) == 0
     assert told in capsys.readouterr().out
-    assert any(told in note for note in json.loads(Path("run/summary.json").read_text())["notes"])
-    assert "&#39;oops&#39;" in Path("run/report.html").read_text()
+    assert any(told in note for note in json.loads(Path("run/summary.json").read_text(encoding="utf-8"))["notes"])
+    assert "&#39;oops&#39;" in Path("run/report.html").read_text(encoding="utf-8")
 
 
 def test_a_column_of_numbers_and_text_needs_the_option_number_or_text(patients, capsys):

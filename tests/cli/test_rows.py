@@ -81,12 +81,12 @@ def test_rows_of_one_patient_are_a_group(patients, capsys):
     widths = []
     for group in ([], ["--groups", "patient"]):
         assert main(["fit", "several.csv", *FIT, "--id", "patient", "--force", *group]) == 0
-        low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
+        low, high = json.loads(Path("run/summary.json").read_text(encoding="utf-8"))["class_prior_interval"]
         widths.append(high - low)
     assert widths[1] > 1.3 * widths[0]
     assert "--groups patient" in capsys.readouterr().out  # suggested by the first fit
     assert main(["fit", "--config", "run/run.toml", "--force", "--quiet"]) == 0
-    low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
+    low, high = json.loads(Path("run/summary.json").read_text(encoding="utf-8"))["class_prior_interval"]
     assert high - low == pytest.approx(widths[1])
     assert main(["fit", "several.csv", "--label", "diagnosed", "--scar", "--groups", "patient", "--out", "new"]) == 1
     assert (
@@ -116,7 +116,7 @@ def test_rows_of_one_patient_with_looks_and_audits(tmp_path, monkeypatch, option
     for group in ([], ["--groups", "patient"]):
         given = [*options, "--model", "logistic", "--id", "patient", "--out", "run", "--force", "--quiet", *group]
         assert main(["fit", "several.csv", *given]) == 0
-        low, high = json.loads(Path("run/summary.json").read_text())["class_prior_interval"]
+        low, high = json.loads(Path("run/summary.json").read_text(encoding="utf-8"))["class_prior_interval"]
         widths.append(high - low)
         assert (said in Path("run/report.html").read_text(encoding="utf-8")) == bool(group)
     assert widths[1] > 1.3 * widths[0]

@@ -139,7 +139,9 @@ HOSTILE = {
     "no file at all": (["fit", "--label", "a", "--scar"], None, "No input file is given"),
     "an unknown kind": (["fit", "p.docx", "--label", "a", "--scar"], lambda: Path("p.docx").touch(), "docx"),
     "a Parquet file that is none": (
-        ["fit", "p.parquet", "--label", "a", "--scar"], lambda: Path("p.parquet").write_text(ROWS), r"p\.parquet"
+        ["fit", "p.parquet", "--label", "a", "--scar"],
+        lambda: Path("p.parquet").write_bytes(ROWS.encode()),
+        r"p\.parquet",
     ),
 }  # fmt: skip
 
@@ -269,7 +271,7 @@ def test_leaking_columns_are_listed_and_never_suggested(folder, capsys):
     told = capsys.readouterr().out
     assert "Note: Column 'treatment date' almost certainly leaks the label" in told
     assert "Note: Column 'score' may leak the label" in told
-    assert "Column score may leak the label" in Path("run/report.html").read_text()
+    assert "Column score may leak the label" in Path("run/report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -285,14 +287,14 @@ def leaking(folder):
 @pytest.mark.parametrize("model", ["search", "logistic"])
 def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, capsys, model):
     assert main([*leaking, "--model", model, "--out", "run"]) == 0
-    told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
+    told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text(encoding="utf-8"))
     assert facts["label_frequency"] > 0.99
     assert "This fit cannot estimate how many rows without a label are positive, because according to it every " in told
     assert "We estimate" not in told
     assert "have no label" not in told
     assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None
     assert facts["doubt"].startswith("this fit cannot estimate how many rows without a label are positive")
-    page = Path("run/report.html").read_text()
+    page = Path("run/report.html").read_text(encoding="utf-8")
     assert "have a label. This fit cannot estimate how many rows without a label are positive" in page
     for gone in (
         "no label is missing",
@@ -315,8 +317,8 @@ def test_a_kept_leaking_column_adds_a_reservation_to_the_number(folder, capsys):
     table.to_csv("patients.csv", index=False)
     arguments = ["--label", "diagnosed", "--propensity", "visits", "--quiet", "--out", "run"]
     assert main(["fit", "patients.csv", *arguments]) == 0
-    told, page = capsys.readouterr().out, Path("run/report.html").read_text()
-    assert json.loads(Path("run/summary.json").read_text())["label_frequency"] < 0.99
+    told, page = capsys.readouterr().out, Path("run/report.html").read_text(encoding="utf-8")
+    assert json.loads(Path("run/summary.json").read_text(encoding="utf-8"))["label_frequency"] < 0.99
     for said in (told, page):
         assert " This estimate is not reliable if dose is recorded because of the label." in said
     assert ">fine<" not in page
@@ -326,7 +328,7 @@ def test_a_kept_leaking_column_adds_a_reservation_to_the_number(folder, capsys):
 def test_a_clean_fit_has_no_reservation(folder, capsys):
     arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--quiet", "--out", "run"]
     assert main(["fit", "patients.csv", *arguments]) == 0
-    told, page = capsys.readouterr().out, Path("run/report.html").read_text()
+    told, page = capsys.readouterr().out, Path("run/report.html").read_text(encoding="utf-8")
     rows = r"about \d+ rows \(\d+%; 95% interval \d+ to \d+%\) are positive"
     assert re.search(rf"We estimate that {rows}, so about \d+ positives have no label\.\n", told)
     for said in (told, page):
@@ -343,14 +345,14 @@ def test_terminal_and_page_use_the_same_weights(folder, capsys):
     table.to_csv("patients.csv", index=False)
     arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--sample-weight", "weight", "--quiet"]
     assert main(["fit", "patients.csv", *arguments, "--model", "logistic", "--exclude", "known", "--out", "run"]) == 0
-    told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text())
+    told, facts = capsys.readouterr().out, json.loads(Path("run/summary.json").read_text(encoding="utf-8"))
     labelled = int((table["diagnosed"] == "yes").sum())
     total = 800 + 2 * labelled
     sums = f"{3 * labelled:,} of {total:,}"
     assert f"{labelled} of 800 rows have a label. Weighted by 'weight', these are {sums}. Estimated numbers of" in told
     assert facts["positives"] == pytest.approx(facts["class_prior"] * total)
     assert facts["missing_positives"] == pytest.approx(facts["positives"] - 3 * labelled)
-    page = Path("run/report.html").read_text()
+    page = Path("run/report.html").read_text(encoding="utf-8")
     assert f"{3 * labelled:,} of {total:,} rows (counted by their weights) have a label. We estimate" in page
     estimate = re.search(r"We estimate that about [\d,]+ rows", told)[0]
     assert estimate in page
@@ -366,7 +368,8 @@ def test_a_named_column_that_is_like_an_id_is_kept_with_a_note(folder, capsys):
         "Column 'patient_nr' has a different value in every row, like an ID. It is used because --propensity names it."
     )
     assert f"Note: {said}" in capsys.readouterr().out
-    assert "like an ID. It is used because --propensity names it." in Path("run/report.html").read_text()
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert "like an ID. It is used because --propensity names it." in page
 
 
 def test_warnings_of_reading_a_file_are_notes(folder, capsys):
@@ -382,7 +385,7 @@ def test_warnings_of_reading_a_file_are_notes(folder, capsys):
     assert main(["fit", "patients.csv", *arguments]) == 0
     told = capsys.readouterr()
     assert f"Note: {said}" in told.out
-    assert said in Path("run/report.html").read_text()
+    assert said in Path("run/report.html").read_text(encoding="utf-8")
     assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
     again = capsys.readouterr()
     assert f"Note: {said}" in again.out
@@ -407,7 +410,7 @@ def test_all_columns_for_both_models_give_an_unreliable_number(folder, capsys):
     assert main(["fit", "patients.csv", *arguments, "--out", "run"]) == 0
     told = capsys.readouterr().out
     assert re.search(r"We estimate .* This estimate is not reliable\.", told)
-    page = Path("run/report.html").read_text()
+    page = Path("run/report.html").read_text(encoding="utf-8")
     assert re.search(r"We estimate .* This estimate is not reliable\.", page)
     assert "named columns" not in page
     assert "contained the true share" not in page
@@ -415,7 +418,8 @@ def test_all_columns_for_both_models_give_an_unreliable_number(folder, capsys):
     assert "this may be due to chance" not in page
     assert "the rows are ranked by their probability of having a label, not by their probability" in told
     assert list(read_table("run/ranked.csv").columns) == ["rank", "row", "labelled", "label_probability"]
-    assert "No other candidate fits as well as the chosen model.</" not in Path("run/report.html").read_text()
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert "No other candidate fits as well as the chosen model.</" not in page
     assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
     assert "labels alone cannot determine which of the two models is the class model" in capsys.readouterr().out
     ranked, again = read_table("run/ranked.csv"), read_table("next.csv")

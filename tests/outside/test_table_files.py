@@ -600,7 +600,7 @@ def test_a_text_file_as_people_expect_it():
         index=[5, 9],
     )
     write_table(table, "t.csv")
-    assert Path("t.csv").read_text() == (
+    assert Path("t.csv").read_text(encoding="utf-8") == (
         '"i","f","c","d","b","o"\n1,0.30000000000000004,"x",2020-01-31,true,"1"\n2,,,,,"x"\n'
     )
 

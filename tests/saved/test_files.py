@@ -1053,6 +1053,6 @@ def test_a_missing_package_is_named_with_its_extra(model, tmp_path, monkeypatch,
 
 def test_without_skops_the_extra_is_named(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops.io", None)
-    with pytest.raises(ImportError, match=r'Saving a model needs skops.io: pip install "scarless\[tool\]"'):
+    with pytest.raises(ImportError, match=r'Saving a model needs skops: pip install "scarless\[tool\]"'):
         scarless.save(model, tmp_path / "a.skops")
     assert files.SCHEMA_NUMBER == 1

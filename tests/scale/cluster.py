@@ -75,7 +75,7 @@ class Cluster:
             command += [f"--tls-{name}={getattr(self.security, path)}" for name, path in files.items()]
         paths = os.pathsep.join(path for path in sys.path if path)  # workers import functions of tests by name
         environment = {**os.environ, "PYTHONPATH": paths}
-        with open(Path(self.folder.name, f"{len(self.processes)}.log"), "w") as log:
+        with open(Path(self.folder.name, f"{len(self.processes)}.log"), "w", encoding="utf-8") as log:
             process = subprocess.Popen([*command, *options], stdout=log, stderr=log, env=environment)
         self.processes.append(process)
         return process

@@ -163,7 +163,7 @@ def greedy(X, rows, once):
     """Allocate memory until this process is ended: only the first time, or always."""
     if once is None or not os.path.exists(once):
         if once is not None:
-            open(once, "w").close()
+            open(once, "w", encoding="utf-8").close()
         hoard = [np.ones(2**17)]
         while sum(each.nbytes for each in hoard) < 1.5 * LIMIT:
             hoard.append(np.ones(2**20))

@@ -1,7 +1,6 @@
 """The analysis of a table: preprocessing, fit of both models, ranked rows, report and files."""
 
 import json
-import shlex
 import shutil
 import tempfile
 import warnings
@@ -56,7 +55,9 @@ from scarless.models import (
     SCARClassifier,
 )
 from scarless.models.sar_stacking import default_boosting
+from scarless.outside.files import write_whole
 from scarless.outside.plain_words import plain
+from scarless.outside.shell_words import quoted_words
 from scarless.pair.groups import is_rows_keyword
 from scarless.raw.reference import ReferenceRows, describe_rows
 from scarless.raw.table_classifier import TableClassifier, fit_and_prepare, with_prepared
@@ -300,8 +301,8 @@ class Analysis:
             save(self.model, aside / MODEL)
             report_step("ranking the rows")
             self._ranked_into(aside, ranked)
-            (aside / SUMMARY).write_text(json.dumps(self.summary(), indent=2) + "\n", encoding="utf-8")
-            (aside / RUN).write_text(write_toml(self._run(ranked)), encoding="utf-8")
+            write_whole(aside / SUMMARY, json.dumps(self.summary(), indent=2) + "\n")
+            write_whole(aside / RUN, write_toml(self._run(ranked)))
             self.report(progress=report_step).save(aside / REPORT)
             if self.history is not None:
                 self.history.save(aside / AUDITS)
@@ -340,10 +341,10 @@ class Analysis:
         if "file" not in self.source:
             return ""
         if self.history is not None and self.history.answered.any():
-            return shlex.join(["scarless", "fit", "--config", f"FOLDER/{RUN}", "--out", "NEW_FOLDER"])
+            return quoted_words(["scarless", "fit", "--config", f"FOLDER/{RUN}", "--out", "NEW_FOLDER"])
         sheet = ["--sheet", str(self.source["sheet"])] if "sheet" in self.source else []
         words = ["scarless", "fit", str(self.source["file"]), *self.settings.to_flags(), *sheet, "--out", "NEW_FOLDER"]
-        return shlex.join(words)
+        return quoted_words(words)
 
     def _column(self, role: str) -> Any:
         name = getattr(self.settings, role)

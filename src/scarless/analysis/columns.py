@@ -1,7 +1,6 @@
 """The columns of a raw table: their kinds, the columns that the models use, and columns that must be numeric."""
 
 import re
-import shlex
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from scarless.checks.options import check_counts
 from scarless.diagnostics.leaks import Leak, columns_to_leave_out, find_leaks
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
+from scarless.outside.shell_words import quoted
 from scarless.pair.groups import MAX_MEAN_COUNT_WEIGHT
 from scarless.raw.tables import read_numbers
 from scarless.scale.raw_columns import MAX_CATEGORIES
@@ -158,9 +158,7 @@ def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], 
         like_an_id = f"Column {name!r} has a different value in every row, like an ID"
         if name not in named:
             features.remove(name)
-            notes.append(
-                f"{like_an_id}, and was left out. To show it beside the ranked rows, use --id {shlex.quote(name)}."
-            )
+            notes.append(f"{like_an_id}, and was left out. To show it beside the ranked rows, use --id {quoted(name)}.")
         elif name not in settings.visit_columns:
             option = "--propensity" if name in settings.propensity_attributes else "--classification-attributes"
             notes.append(

@@ -1,6 +1,5 @@
 """An overview of a table: its columns, columns that leak the label, and the columns that labels depend on."""
 
-import shlex
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from scarless.analysis.values import ENOUGH_AUDITS
 from scarless.diagnostics.leaks import grade_leak
 from scarless.models import NaiveClassifier, SAREMClassifier
 from scarless.numerics.label_tests import holm, label_tests
+from scarless.outside.shell_words import quoted_words
 from scarless.raw import TableClassifier
 from scarless.raw.origins import Origin
 from scarless.raw.preparation import table_preparation
@@ -174,11 +174,10 @@ def _leak_notes(names: list[str]) -> list[str]:
     """Return advice for columns that leak the label."""
     if not names:
         return []
-    quoted = " ".join(map(shlex.quote, names))
     return [
         f"These columns determine the label, or nearly determine it: {', '.join(map(repr, names))}. They are left out "
         "of the models below. If they were filled in after the label was known, such as a treatment, leave them out of "
-        f"the fit: --exclude {quoted}."
+        f"the fit: --exclude {quoted_words(names)}."
     ]
 
 
@@ -286,7 +285,7 @@ def _identified_verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> s
     """Return the verdict if several looks, or audits, determine which model is the class model."""
     parts = [list(dict.fromkeys(driver.raw for driver in part)) for part in (one, other)]
     shown = [_named(part) if part else "no column that stands out" for part in parts]
-    flag = f" To fit with these columns: --propensity {shlex.join(parts[1])}." if parts[1] else ""
+    flag = f" To fit with these columns: --propensity {quoted_words(parts[1])}." if parts[1] else ""
     return (
         "The looks or audits determine which model is the class model. The class (model 1) depends on: "
         f"{shown[0]}. The labelling (model 2) depends on: {shown[1]}.{flag}"
@@ -318,8 +317,8 @@ def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any
         "A row is labelled only if it is positive and someone recorded it. One model therefore describes the class, "
         f"and the other describes the labelling. Model 1 depends on: {_named(columns[0])}. Model 2 depends on: "
         f"{_named(columns[1])}.{also} The labels cannot show which model describes the labelling, but you may know. If "
-        f"model 1 describes the labelling, use --propensity {shlex.join(columns[0])}. If model 2 describes the "
-        f"labelling, use --propensity {shlex.join(columns[1])}."
+        f"model 1 describes the labelling, use --propensity {quoted_words(columns[0])}. If model 2 describes the "
+        f"labelling, use --propensity {quoted_words(columns[1])}."
     )
 
 

@@ -27,7 +27,7 @@ from scarless.analysis.values import (
     read_share,
     refuse_contradictions,
 )
-from scarless.outside.files import check_place
+from scarless.outside.files import check_place, replacing
 
 ALL = "all"
 ANALYSE = "analyse"
@@ -591,13 +591,19 @@ def check_folder(folder: str | Path, *, force: bool) -> Path:
 def move_into_place(aside: Path, folder: Path) -> None:
     """Move a finished folder of results to its place, and delete the folder that was there."""
     aside.chmod(0o755)
-    if folder.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-        folder.rename(old / "before")
+    if not folder.exists():
         aside.rename(folder)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+    before = old / "before"
+    try:
+        with replacing(folder):
+            folder.rename(before)
+            aside.rename(folder)
+    finally:
+        if before.exists() and not folder.exists():  # The second step failed: restore the earlier results.
+            before.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
-    else:
-        aside.rename(folder)
 
 
 def read_run(path: str | Path) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from importlib.util import find_spec
 from typing import Any
 
 from scarless.cli import experiments, tables
-from scarless.cli.screen import INCOMPLETE_INSTALLATION, REFUSED, fail, stopped
+from scarless.cli.screen import INCOMPLETE_INSTALLATION, REFUSED, every_character, fail, stopped
 from scarless.outside.extras import install
 from scarless.outside.plain_words import plain
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 success, 1 error, 2 wrong argument or missing package, 130 stopped."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     missing = [name for name in options.packages if find_spec(name) is None]
     if missing:
         return fail(
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             INCOMPLETE_INSTALLATION,
         )
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), every_character():
             warnings.showwarning = _print_warning
             return int(options.command(options))
     except KeyboardInterrupt:
@@ -43,7 +43,8 @@ def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"Note: {plain(message)}", file=sys.stderr, flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="scarless",
         description="Learn from positive and unlabelled data with biased labels.",

@@ -1,11 +1,14 @@
 """Progress bars, messages and exit codes of the command line."""
 
-import shlex
+import io
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from scarless.outside.extras import REPRODUCE, need
 from scarless.outside.progress import duration
+from scarless.outside.shell_words import quoted_words
 
 BAR_WIDTH = 64  # characters of a line that the progress bar and its times need
 DONE, REFUSED, INCOMPLETE_INSTALLATION, STOPPED = 0, 1, 2, 130
@@ -56,6 +59,26 @@ class Bars:
         self.bars.console.print(message, markup=False, highlight=False)
 
 
+@contextmanager
+def every_character() -> Iterator[None]:
+    r"""Print characters that the encoding of the output lacks as escapes, such as ``\u65e5``, instead of failing.
+
+    On Windows, output to a file or a pipe has the encoding of the system, which lacks most characters.
+    """
+    strict = [
+        stream
+        for stream in (sys.stdout, sys.stderr)
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict"
+    ]
+    for stream in strict:
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        for stream in strict:
+            stream.reconfigure(errors="strict")
+
+
 def shell(command: str, *words: object) -> str:
     """Return a `scarless` command, quoted for a shell.
 
@@ -64,7 +87,7 @@ def shell(command: str, *words: object) -> str:
     >>> shell("report", "results of May; ls")
     "scarless report 'results of May; ls'"
     """
-    return shlex.join(["scarless", command, *map(str, words)])
+    return quoted_words(["scarless", command, *map(str, words)])
 
 
 def stopped(message: str) -> int:

@@ -1,7 +1,6 @@
 """The commands `scarless inspect`, `fit`, `audit`, `predict` and `export`, which call `scarless.analysis`."""
 
 import argparse
-import shlex
 import sys
 import time
 import warnings
@@ -31,6 +30,7 @@ from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
 from scarless.outside.plain_words import plain
 from scarless.outside.progress import duration
+from scarless.outside.shell_words import quoted
 
 INPUT_FILE = "CSV, TSV, Parquet, Arrow or Excel file, or a folder of Parquet files"
 PACKAGES = ("pandas", "pyarrow", "skrub", "skops", "jinja2")
@@ -120,7 +120,7 @@ def fit(options: argparse.Namespace) -> int:
     if options.file == Path(source.get("file", "")) and not options.file.exists():
         raise FileNotFoundError(
             f"{options.file}, the file of {options.config}, does not exist. Run this command in the folder of the "
-            f"earlier fit, or name the file: scarless fit FILE --config {shlex.quote(str(options.config))}."
+            f"earlier fit, or name the file: scarless fit FILE --config {quoted(str(options.config))}."
         )
     folder = options.out or Path(_stem(options.file))
     ranked = options.ranked or values.pop("ranked", None) or "ranked.csv"
@@ -177,7 +177,7 @@ def _history(options: argparse.Namespace) -> tuple[Any, list[str]]:
     if options.config is None:
         raise ValueError(
             f"--audit {given} is a file. The answers of a worksheet need the results that it was drawn from: "
-            f"scarless fit --config FOLDER/{RUN} --audit {shlex.quote(str(given))}."
+            f"scarless fit --config FOLDER/{RUN} --audit {quoted(str(given))}."
         )
     if history is None:
         raise ValueError(f"No worksheet was drawn from {options.config.parent}, so {given} belongs to other results.")
@@ -342,7 +342,7 @@ def _refuse_existing(options: argparse.Namespace, what: str, name: str) -> None:
     if options.out.is_dir():
         raise IsADirectoryError(
             f"{options.out} is a folder. {what} written to a file. Name this file, for example --out "
-            f"{shlex.quote(str(options.out / name))}."
+            f"{quoted(str(options.out / name))}."
         )
     if options.out.exists() and not options.force:
         raise FileExistsError(f"{options.out} exists. Choose another name (--out), or replace it with --force.")
@@ -495,7 +495,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     graph.add_argument("model", type=Path, metavar="MODEL", help=f"{MODEL} of an earlier logistic fit, or its folder")
     graph.add_argument("--out", type=Path, required=True, metavar="FILE", help="output file, .onnx")
     graph.add_argument("--force", action="store_true", help="replace the output if it exists")
-    graph.set_defaults(command=export, packages=(*PACKAGES, "onnx"), extra=f"{EXTRA},onnx")
+    graph.set_defaults(command=export, packages=(*PACKAGES, "onnx", "skl2onnx"), extra=f"{EXTRA},onnx")
 
 
 def _add_audit(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,6 @@ unlabelled rows almost perfectly. A model that uses this column only repeats the
 positives.
 """
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +18,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
 
 from scarless.numerics.arrays import Vector
+from scarless.outside.shell_words import quoted
 from scarless.scale.raw_columns import MAX_CATEGORIES
 
 CERTAIN = "certain"  # the column determines the label
@@ -68,7 +68,7 @@ def columns_to_leave_out(leaks: list[Leak], named: Iterable[str]) -> tuple[list[
     out, notes, kept = [], [], set(named)
     for leak in leaks:
         name = leak.column
-        exclude = f"--exclude {shlex.quote(name)} (exclude=[{name!r}])"
+        exclude = f"--exclude {quoted(name)} (exclude=[{name!r}])"
         if leak.grade == CERTAIN:
             raise ValueError(
                 f"Column {name!r} leaks the label: {leak.how}. A model with this column would only repeat the "

@@ -16,4 +16,4 @@ def need(package: str, user: str, extra: str = "data") -> Any:
     try:
         return import_module(package)
     except ImportError as error:
-        raise ImportError(f"{user} needs {package}: {install(extra)}.") from error
+        raise ImportError(f"{user} needs {package.partition('.')[0]}: {install(extra)}.") from error

@@ -81,13 +81,24 @@ def naming(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
+def replacing(path: Path) -> Iterator[None]:
+    """Explain why a file or folder cannot be replaced. Windows refuses this while another program has it open."""
+    try:
+        yield
+    except PermissionError as error:
+        why = "it cannot be replaced. Close the program that has it open, such as Excel, or choose another name (--out)"
+        raise PermissionError(error.errno, why, str(path)) from error
+
+
+@contextmanager
 def aside(path: Path) -> Iterator[Path]:
     """Yield a temporary path. At the end, its file replaces `path`; if an error occurs, its file is deleted."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with naming(path):
             yield temporary
-            temporary.replace(path)
+            with replacing(path):
+                temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -111,7 +122,7 @@ def lock(path: Path) -> Iterator[None]:
     ...     print("locked")
     locked
     """
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         fcntl, msvcrt = _module("fcntl"), _module("msvcrt")
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

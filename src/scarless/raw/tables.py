@@ -19,7 +19,6 @@ A column stays text if cells that are not numbers have a meaning: ranges (``5+``
 import math
 import re
 from collections import Counter
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from scarless.checks.labels import is_missing_value
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
+from scarless.outside.shell_words import quoted
 
 MAX_UNREADABLE_SHARE = 0.01  # of the cells in a fit; if more are unreadable, the user must choose number or text
 MAX_UNREADABLE_SHARE_NEW_ROWS = 0.05  # of the cells of new rows; if more are unreadable, an error is raised
@@ -409,7 +409,7 @@ def message_about_numbers(name: str, found: ColumnReading, *, again: bool = Fals
     change = (
         ""
         if again
-        else f" If the column holds categories, use --text {quote(name)}, or in Python "
+        else f" If the column holds categories, use --text {quoted(name)}, or in Python "
         f"table[{name!r}].astype('category')."
     )
     return f"Column {name!r} is read as numbers. {cells}; {'; '.join(parts)} (rows are counted from 1).{change}"
@@ -425,8 +425,8 @@ def question_of(name: str, found: ColumnReading) -> str:
         f"Does column {name!r} hold numbers? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are "
         f"numbers, and {found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as numbers: "
         f"{_shown(_unreadable(found))} (rows are counted from 1). If the column holds numbers and these cells are "
-        f"missing values, use --number {quote(name)}, or in Python pandas.to_numeric(table[{name!r}], "
-        f"errors='coerce'). If it holds text, use --text {quote(name)}, or in Python "
+        f"missing values, use --number {quoted(name)}, or in Python pandas.to_numeric(table[{name!r}], "
+        f"errors='coerce'). If it holds text, use --text {quoted(name)}, or in Python "
         f"table[{name!r}].astype('category')."
     )
 
@@ -435,7 +435,7 @@ def _message_about_text(name: str, found: ColumnReading) -> str:
     return (
         f"Column {name!r} is read as text: most of its cells are numbers, but {found.n_unreadable:,} of "
         f"{found.n_cells:,} are not, such as ranges or codes: {_shown(_unreadable(found))} (rows are counted from 1). "
-        f"If the column holds numbers and these cells are missing values, use --number {quote(name)}, or in Python "
+        f"If the column holds numbers and these cells are missing values, use --number {quoted(name)}, or in Python "
         f"pandas.to_numeric(table[{name!r}], errors='coerce')."
     )
 

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.engines.base import Engine, LabelColumns, open_rows
 from scarless.engines.blocks import Preparation, Reading
 from scarless.outside.extras import need
-from scarless.scale.columns import SCALE
 from scarless.scale.engine import PartitionedEngine, Passes
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows, RowGroups, need_names
@@ -144,7 +143,7 @@ class FilePreparation(BaseEstimator):
         """
         if isinstance(X, ParquetRows):
             return PreparedRows(X, self)
-        arrow, pandas = (need(name, "Preparing a table", SCALE) for name in ("pyarrow", "pandas"))
+        arrow, pandas = need("pyarrow", "Preparing a table", "tool"), need("pandas", "Preparing a table", "tool")
         if not hasattr(X, "columns"):
             raise TypeError(f"X must be ParquetRows or a data frame, with named columns; got {type(X).__name__}.")
         absent = [name for name in self.raw_names if name not in list(X.columns)]
