@@ -116,6 +116,7 @@ def test_audits_of_all_rows_give_two_logistic_regressions(data):
 # Rows and columns
 
 
+@pytest.mark.usefixtures("one_start")
 def test_weights_count_rows(data):
     X, S, audit = data["X"], data["S"], data["audit"]
     weight = np.where(np.arange(N) % 3 == 0, 2, 1)
@@ -136,6 +137,7 @@ def test_rows_of_weight_0_have_no_influence(data):
     _assert_same(got, _model().fit(X[50:], S[50:], audit=audit[50:]))
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize("rate", [0.0, 0.01, "estimate"])
 def test_the_order_of_rows_and_looks_changes_nothing(data, rate):
     X, S, audit = data["X"], data["S"], data["audit"]
@@ -240,6 +242,7 @@ def test_labels_in_another_row_order_get_a_warning(data):
         _model(labelling=Labelling(false_positive_rate=0.1)).fit(frame, S, audit=pd.Series(data["audit"])[::-1])
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize("coding", ["nulls", "Int64", "boolean", "-1", "words"])
 def test_tables_in_files(data, tmp_path, coding):
     X, S, audit = data["X"], data["S"], data["audit"]
@@ -349,6 +352,7 @@ def test_a_known_class_prior_below_the_labelled_share_gets_a_warning(data):
 # Conventions of scikit-learn
 
 
+@pytest.mark.usefixtures("one_start")
 def test_state_goes_with_clones_and_copies(data, tmp_path):
     X, S, audit = data["X"], data["S"], data["audit"]
     known = [ClassPrior(0.5, se=0.1, where={3: 1.0}), LabelFrequency(0.5, se=0.1)]
@@ -367,6 +371,7 @@ def test_state_goes_with_clones_and_copies(data, tmp_path):
         assert other.known == model.known
 
 
+@pytest.mark.usefixtures("one_start")
 def test_a_second_fit_forgets_the_first(data):
     X, S, audit, s = data["X"], data["S"], data["audit"], data["s"]
     plain, looked = _model().fit(X, s), _model().fit(X, S, audit=audit)
@@ -392,6 +397,7 @@ def test_audits_are_metadata(data):
     assert pipeline.fit(X, s, saremclassifier__audit=audit)[-1].n_audited_ == 100
 
 
+@pytest.mark.usefixtures("one_start")
 def test_cv_as_a_number_needs_coded_gaps_and_a_splitter_accepts_nan(data):
     X, S = data["X"], data["S"]
     want = cross_validate(_model(), X, S, cv=KFold(3))["test_score"]

@@ -4,9 +4,9 @@ import gc
 
 import pytest
 from tests.scale.files import make_rows, write_files
-from tests.short_fits import short_fits
+from tests.short_fits import one_start, short_fits
 
-__all__ = ["short_fits"]
+__all__ = ["one_start", "short_fits"]
 
 
 @pytest.fixture(scope="module")
