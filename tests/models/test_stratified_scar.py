@@ -559,7 +559,7 @@ def test_text_instead_of_numbers_is_refused(sar):
 
 
 def test_the_default_estimator_is_best_bin(sar):
-    X, s = sar[0][:200], sar[2][:200]
+    X, s = sar[0][:120], sar[2][:120]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about rough estimates
         default = StratifiedSCARClassifier([1]).fit(X, s)
@@ -712,7 +712,7 @@ def _without_class_prior_warnings(record):
     return [each for each in record if each.category is not ClassPriorWarning]
 
 
-def _in_strata(kind, seed, n=2000):
+def _in_strata(kind, seed, n=1400):
     """Return rows (the last column is the stratum), classes and labels."""
     rng = np.random.default_rng(seed)
     region, x = rng.integers(0, 3, n), rng.normal(size=(n, 4))
