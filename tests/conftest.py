@@ -98,8 +98,8 @@ SLOW = (
     "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),method",
     "tests/models/test_stratified_scar.py::test_it_passes_scikit_learns_checks"
     "[StratifiedSCARClassifier(label_frequency=RootShare(root=10),propensity_attributes=None",
-    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_best_bin[BestBinEstimator(cv",
-    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_dedpul[DEDPUL(cv",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_best_bin",
+    "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_dedpul",
     "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks[ElkanNoto(cv",
     "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
     "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",

@@ -67,14 +67,14 @@ def test_whole_weights_are_copies(estimator, table):
 
 @EVERY
 def test_a_row_of_weight_0_is_not_there(estimator, table):
-    model = clone(estimator).set_params(n_resamples=20, random_state=3)
+    model = clone(estimator).set_params(n_resamples=8, random_state=3)
     there = W > 0
     assert answers(clone(model).fit(table, S, W > 0)) == answers(clone(model).fit(table[there], S[there]))
 
 
 @EVERY
 def test_weights_of_1_are_none(estimator, table):
-    model = clone(estimator).set_params(n_resamples=20, random_state=3)
+    model = clone(estimator).set_params(n_resamples=8, random_state=3)
     assert answers(clone(model).fit(table, S, np.ones(N))) == answers(clone(model).fit(table, S))
 
 

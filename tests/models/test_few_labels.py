@@ -107,7 +107,7 @@ def test_members_without_weight_do_not_change_predictions_and_are_named():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: logistic_stack(),
+        lambda: logistic_stack(),  # noqa: PLW0108 - defined below
         lambda: SAREMClassifierCV(cv=2, Cs=[1.0], random_state=0),
         SCARClassifier,
         lambda: SAREMClassifier(LogisticRegression(), cv=2, random_state=0),

@@ -343,7 +343,9 @@ def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
 
 def test_sparse_rows_without_names_have_the_linear_members(pu):
     X = sparse.csr_array(pu.X)
-    model, dense = (stack(None, propensity_attributes=None, find_attributes=False).fit(rows, pu.s) for rows in (X, X.toarray()))
+    model, dense = (
+        stack(None, propensity_attributes=None, find_attributes=False).fit(rows, pu.s) for rows in (X, X.toarray())
+    )
     assert [member.name for member in model.members_] == ["logistic", "naive"]
     assert [member.name for member in dense.members_] == ["logistic", "boosting", "naive"]
     naive = [each.members_[-1].u for each in (model, dense)]

@@ -14,11 +14,11 @@ import scarless
 from scarless import ClassPrior, Labelling, SAREMClassifier, SARStackingClassifier
 from scarless.numerics.likelihood import at_least_one
 
+LOGISTIC = (("logistic", None),)
+BOTH = (*LOGISTIC, ("bayes", GaussianNB()))
 
-LOGISTIC = [("logistic", None)]
 
-
-def stack(members=(*LOGISTIC, ("bayes", GaussianNB())), **options):
+def stack(members=BOTH, **options):
     given = {"propensity_attributes": [2], "attribute_sets": [None], "cv": 2, "random_state": 0, "max_iter": 50}
     return SARStackingClassifier(list(members), **(given | options))
 

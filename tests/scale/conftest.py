@@ -4,9 +4,9 @@ import gc
 
 import pytest
 from tests.scale.files import make_rows, write_files
-from tests.short_fits import one_start, short_fits
+from tests.short_fits import few_trees_in_scores, one_start, short_fits
 
-__all__ = ["one_start", "short_fits"]
+__all__ = ["few_trees_in_scores", "one_start", "short_fits"]
 
 
 @pytest.fixture(scope="module")
