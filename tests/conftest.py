@@ -244,7 +244,7 @@ SLOW = (
     "tests/diagnostics/uncertainty/test_bootstrap.py::test_the_spread_of_resamples_agrees",
     "tests/engines/test_shards.py::test_a_fit_to_shards_is_the_fit_in_memory[search, all",
     "tests/experiments/test_run.py::test_the_order_of_methods",
-    "tests/label_frequency/test_weights.py::test_weights_of_1_are_none[BestBinEstimator(random_state",
+    "tests/label_frequency/test_weights.py::test_weights_of_1_are_none[BestBinEstimator(cv",
     "tests/label_frequency/test_weights.py::test_weights_of_1_are_none[KernelMean(variant",
     "tests/label_frequency/test_weights.py::test_a_row_of_weight_0_is_not_there[KernelMean(variant",
     "tests/metrics/test_score.py::test_with_many_labels_the_interval_is_the_estimate_and_its_standard_error[True",

@@ -39,9 +39,9 @@ ONE_SAMPLE = [  # no folds are drawn
 ]
 FOLDS = [
     (TIcE(random_state=0), X),
-    (ElkanNoto(LogisticRegression(), random_state=0), X),
-    (DEDPUL(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0), X),
-    (BestBinEstimator(random_state=0), X),
+    (ElkanNoto(LogisticRegression(), cv=2, random_state=0), X),
+    (DEDPUL(make_pipeline(StandardScaler(), LogisticRegression()), cv=2, random_state=0), X),
+    (BestBinEstimator(cv=2, random_state=0), X),
 ]
 
 
@@ -67,14 +67,14 @@ def test_whole_weights_are_copies(estimator, table):
 
 @EVERY
 def test_a_row_of_weight_0_is_not_there(estimator, table):
-    model = clone(estimator).set_params(n_resamples=8, random_state=3)
+    model = clone(estimator).set_params(n_resamples=20, random_state=3)
     there = W > 0
     assert answers(clone(model).fit(table, S, W > 0)) == answers(clone(model).fit(table[there], S[there]))
 
 
 @EVERY
 def test_weights_of_1_are_none(estimator, table):
-    model = clone(estimator).set_params(n_resamples=8, random_state=3)
+    model = clone(estimator).set_params(n_resamples=20, random_state=3)
     assert answers(clone(model).fit(table, S, np.ones(N))) == answers(clone(model).fit(table, S))
 
 

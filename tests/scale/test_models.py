@@ -157,7 +157,7 @@ def test_diagnostics_are_the_same(here, files, fitted):
 
 def test_a_bootstrap_draws_the_same_rows(here, files, fitted):
     found, expected = fitted["pair"]
-    options = {"n_resamples": 5, "random_state": 0}
+    options = {"n_resamples": 20, "random_state": 0}
     drawn = bootstrap_intervals(found, files, "s", sample_weight="w", rows=files, **options)
     again = bootstrap_intervals(expected, here[NAMES], here["s"], sample_weight=here["w"], rows=here[NAMES], **options)
     for name in ("class_prior_", "coef_", "f", "e"):
