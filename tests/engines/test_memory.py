@@ -271,8 +271,10 @@ class FakeBlas:
     def __init__(self):
         self.threads = 4
 
-    def info(self):
-        return [{"user_api": "blas", "num_threads": self.threads}, {"user_api": "openmp", "num_threads": 9}]
+    @property
+    def lib_controllers(self):
+        return [SimpleNamespace(user_api="blas", num_threads=self.threads),
+                SimpleNamespace(user_api="openmp", num_threads=9)]  # fmt: skip
 
     def limit(self, *, limits, user_api):
         before, self.threads = self.threads, limits
@@ -292,6 +294,15 @@ def test_overlapping_engines_restore_the_blas_threads(monkeypatch):
     assert (fake.threads, blas.threads()) == (1, 4)
     second.__exit__(None, None, None)
     assert (fake.threads, blas.threads()) == (4, 4)
+
+
+def test_no_limit_is_set_if_blas_has_one_thread(monkeypatch):
+    blas, fake = BlasThreads(), FakeBlas()
+    fake.threads, fake.limit = 1, None
+    monkeypatch.setattr("scarless.engines.blas._controller", lambda: fake)
+    with blas.on_one_thread(), blas.on_one_thread():
+        assert blas.threads() == 1
+    assert blas.threads() == 1
 
 
 def _ends(pid, seconds):

@@ -322,12 +322,12 @@ def test_means_of_half_samples_have_the_variance_of_the_mean():
 def test_an_interval_of_a_mean_has_its_nominal_coverage():
     rng = np.random.default_rng(0)
     covered = []
-    for _ in range(400):
+    for _ in range(200):
         values = rng.normal(size=60)
         halves = np.array([values[rng.permutation(60)[:30]].mean() for _ in range(200)])
         low, high = half_sample_interval(values.mean(), halves, 0.9)
         covered.append(low < 0 < high)
-    assert np.mean(covered) == pytest.approx(0.9, abs=0.045)  # three standard errors
+    assert np.mean(covered) == pytest.approx(0.9, abs=0.064)  # three standard errors
 
 
 # --- possible label frequencies

@@ -39,9 +39,9 @@ ONE_SAMPLE = [  # no folds are drawn
 ]
 FOLDS = [
     (TIcE(random_state=0), X),
-    (ElkanNoto(LogisticRegression(), random_state=0), X),
-    (DEDPUL(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0), X),
-    (BestBinEstimator(random_state=0), X),
+    (ElkanNoto(LogisticRegression(), cv=2, random_state=0), X),
+    (DEDPUL(make_pipeline(StandardScaler(), LogisticRegression()), cv=2, random_state=0), X),
+    (BestBinEstimator(cv=2, random_state=0), X),
 ]
 
 

@@ -455,7 +455,7 @@ def test_odds_for_positives_are_odds_ratios(odds):
 
 def test_the_odds_of_the_next_row_are_exact_for_three_rows():
     # Wallenius by enumeration: one positive with weight 2, two negatives; Pr(positive among two) = 1/2 + 1/2 * 2/3.
-    n = 4000
+    n = 2000
     found = sum(
         not np.isnan(simulate_audit([1, 0, 0], 2, odds_for_positives=2.0, random_state=seed)[0]) for seed in range(n)
     )

@@ -43,7 +43,7 @@ def _costs(f, s, e, cost="squared"):
 @pytest.mark.parametrize("cost", ["log", "squared"])
 def test_coverage_in_a_moderate_setting(cost):
     rng = np.random.default_rng(5)
-    risk, n_draws = _population_risk(get_cost(cost)), 400
+    risk, n_draws = _population_risk(get_cost(cost)), 200
     covered, length = dict.fromkeys(METHODS, 0), dict.fromkeys(METHODS, 0.0)
     for seed in range(n_draws):
         f, s, e = _draw(rng, 500)
@@ -51,9 +51,9 @@ def test_coverage_in_a_moderate_setting(cost):
             found = risk_interval(s, f, propensity=e, cost=cost, method=method, n_resamples=400, random_state=seed)
             covered[method] += found.interval.low <= risk <= found.interval.high
             length[method] += found.interval.high - found.interval.low
-    # two standard errors of a coverage of 0.95 over 400 draws are 0.022
-    assert 0.925 <= covered["normal"] / n_draws <= 0.975
-    assert 0.925 <= covered["bootstrap"] / n_draws <= 0.975
+    # two standard errors of a coverage of 0.95 over 200 draws are 0.031
+    assert 0.92 <= covered["normal"] / n_draws <= 0.98
+    assert 0.92 <= covered["bootstrap"] / n_draws <= 0.98
     assert covered["empirical-bernstein"] / n_draws >= 0.95
     assert length["bootstrap"] == pytest.approx(length["normal"], rel=0.05)
     assert length["empirical-bernstein"] > length["normal"]

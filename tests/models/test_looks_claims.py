@@ -14,6 +14,7 @@ from scarless.labelling import simulate_audit, simulate_looks
 from scarless.scale import ParquetRows
 
 SEEDS = quick_first(*range(3))
+pytestmark = pytest.mark.usefixtures("one_start")
 
 
 class Seen:
@@ -256,7 +257,7 @@ def test_dropped_labels_in_files_in_a_search_and_in_a_cross_fit(tmp_path):
 def test_the_difference_estimator_knows_that_labels_came_from_audits():
     found = []
     for seed in range(4):
-        seen = Seen(seed)
+        seen = Seen(seed, n=1500)
         model, _ = fit_pair(seen.X, seen.found, seen.audit, labelling=Labelling(audit_labels="drop"))
         low, high = audited_class_prior(model, seen.X, seen.found, seen.audit, 200 / seen.y.size).interval
         found.append(low < seen.y.mean() < high)

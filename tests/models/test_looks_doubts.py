@@ -38,6 +38,7 @@ def fit_pair(X, S, audit=None, weight=None, **params):
     return fit_and_listen(model, X, S, audit=audit, sample_weight=weight)
 
 
+@pytest.mark.usefixtures("one_start")
 def test_correct_fits_do_not_warn(seen):
     removal, labelled = seen.S[:, :2].copy(), seen.S[:, :2].copy()
     removal[removal[:, 0] == 1, 1] = np.nan  # no second look after a label
@@ -75,6 +76,7 @@ def test_looks_that_differ_but_share_a_propensity_get_a_warning(seen):
     assert fit_pair(seen.X, S, labelling=Labelling(shared=False))[1] == []
 
 
+@pytest.mark.usefixtures("one_start")
 def test_a_boosted_classifier_and_a_search_warn_too(seen):
     S = np.column_stack([seen.S[:, 0], np.zeros(len(seen.S))])
     booster = HistGradientBoostingClassifier(max_iter=10)
@@ -125,6 +127,7 @@ def gap_of(S, X):
     return prior_gap(problem, fit, given.labels, given.looks.kinds, max_iter=200)
 
 
+@pytest.mark.usefixtures("one_start")
 def test_no_comparison_with_histories_if_they_have_too_little_information():
     X, _, S = curved(0)
     assert abs(gap_of(S, X).z_score) > 2.5
@@ -165,6 +168,7 @@ def test_audits_that_favour_positives_get_a_warning(seen):
     assert any("positives, but labels and models predict" in each for each in told)
 
 
+@pytest.mark.usefixtures("one_start")
 def test_a_wrong_known_value_gets_one_warning(seen):
     _, told = fit_pair(seen.X, seen.S, known=[ClassPrior(0.1)])
     assert any("disagree" in each for each in told)
@@ -207,6 +211,7 @@ def test_labels_of_plus_and_minus_one_work_with_audits(seen):
     np.testing.assert_array_equal(got.predict_posterior(seen.X, 2 * s - 1), want.predict_posterior(seen.X, s))
 
 
+@pytest.mark.usefixtures("one_start")
 def test_a_cross_fit_with_known_and_estimated_false_positive_rates(seen):
     model = SAREMClassifier(
         HistGradientBoostingClassifier(max_iter=10),

@@ -116,6 +116,7 @@ def test_audits_of_all_rows_give_two_logistic_regressions(data):
 # Rows and columns
 
 
+@pytest.mark.usefixtures("one_start")
 def test_weights_count_rows(data):
     X, S, audit = data["X"], data["S"], data["audit"]
     weight = np.where(np.arange(N) % 3 == 0, 2, 1)
@@ -136,6 +137,7 @@ def test_rows_of_weight_0_have_no_influence(data):
     _assert_same(got, _model().fit(X[50:], S[50:], audit=audit[50:]))
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize("rate", [0.0, 0.01, "estimate"])
 def test_the_order_of_rows_and_looks_changes_nothing(data, rate):
     X, S, audit = data["X"], data["S"], data["audit"]
@@ -155,6 +157,7 @@ def test_a_look_that_never_took_place_has_no_influence(data):
     _assert_same(_model().fit(X, more, audit=audit), _model().fit(X, S, audit=audit))
 
 
+@pytest.mark.usefixtures("one_start")
 def test_swapping_two_looks_swaps_their_propensities(data):
     X, S, audit = data["X"], data["S"], data["audit"]
     one = _model(labelling=Labelling(shared=False)).fit(X, S, audit=audit)
@@ -214,6 +217,7 @@ def test_memory_maps_and_float32(data, tmp_path):
     np.testing.assert_allclose(_parameters(got), _parameters(want), atol=1e-3)
 
 
+@pytest.mark.usefixtures("one_start")
 def test_words_and_truth_values(data):
     X, S, audit = data["X"], data["S"], data["audit"]
     want = _model().fit(X, S, audit=audit)
@@ -229,6 +233,7 @@ def test_words_and_truth_values(data):
     _assert_same(_model().fit(X, np.where(np.isnan(S), None, S == 1), audit=audit), want)
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.filterwarnings(
     "ignore:.*agree more often than independent looks:UserWarning"
 )  # because the rows get the labels of other rows
@@ -240,6 +245,7 @@ def test_labels_in_another_row_order_get_a_warning(data):
         _model(labelling=Labelling(false_positive_rate=0.1)).fit(frame, S, audit=pd.Series(data["audit"])[::-1])
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize("coding", ["nulls", "Int64", "boolean", "-1", "words"])
 def test_tables_in_files(data, tmp_path, coding):
     X, S, audit = data["X"], data["S"], data["audit"]
@@ -293,6 +299,7 @@ def test_exact_known_values_hold_in_float32(data):
     assert abs(model.class_prior_ - 0.47) < 1e-6
 
 
+@pytest.mark.usefixtures("one_start")
 def test_a_known_value_of_a_group_holds_in_the_group(data):
     X = data["X"].copy()
     X[:, 3] = X[:, 3] > 0
@@ -308,6 +315,7 @@ def test_a_known_value_with_a_huge_standard_error_changes_nothing(data):
     _assert_same(_model(known=known).fit(data["X"], data["S"]), _model().fit(data["X"], data["S"]), atol=1e-7)
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize("claim", [ClassPrior(0.9, se=0.01), ClassPrior(0.9), LabelFrequency(0.95, se=0.01)])
 def test_a_known_value_that_rows_contradict_gets_a_warning(data, claim):
     with pytest.warns(UserWarning, match="and the rows disagree: they are .* standard errors apart"):
@@ -337,6 +345,7 @@ def test_a_known_value_that_rows_agree_with_gets_no_warning(data):
         _model(known=[ClassPrior(data["y"].mean(), se=0.02)]).fit(data["X"], data["S"])
 
 
+@pytest.mark.usefixtures("one_start")
 def test_a_known_class_prior_below_the_labelled_share_gets_a_warning(data):
     with pytest.warns(UserWarning, match=r"rows disagree|agree with all known values") as told:
         model = _model(known=[ClassPrior(0.05)], tol=None).fit(data["X"], data["S"])
@@ -349,6 +358,7 @@ def test_a_known_class_prior_below_the_labelled_share_gets_a_warning(data):
 # Conventions of scikit-learn
 
 
+@pytest.mark.usefixtures("one_start")
 def test_state_goes_with_clones_and_copies(data, tmp_path):
     X, S, audit = data["X"], data["S"], data["audit"]
     known = [ClassPrior(0.5, se=0.1, where={3: 1.0}), LabelFrequency(0.5, se=0.1)]
@@ -367,6 +377,7 @@ def test_state_goes_with_clones_and_copies(data, tmp_path):
         assert other.known == model.known
 
 
+@pytest.mark.usefixtures("one_start")
 def test_a_second_fit_forgets_the_first(data):
     X, S, audit, s = data["X"], data["S"], data["audit"], data["s"]
     plain, looked = _model().fit(X, s), _model().fit(X, S, audit=audit)
@@ -381,6 +392,7 @@ def test_a_second_fit_forgets_the_first(data):
     assert looked.optima_[looked.selection_.index].class_prior == pytest.approx(looked.class_prior_)
 
 
+@pytest.mark.usefixtures("one_start")
 def test_audits_are_metadata(data):
     X, s, audit = data["X"], data["s"], data["audit"]
     with sklearn.config_context(enable_metadata_routing=True):
@@ -392,6 +404,7 @@ def test_audits_are_metadata(data):
     assert pipeline.fit(X, s, saremclassifier__audit=audit)[-1].n_audited_ == 100
 
 
+@pytest.mark.usefixtures("one_start")
 def test_cv_as_a_number_needs_coded_gaps_and_a_splitter_accepts_nan(data):
     X, S = data["X"], data["S"]
     want = cross_validate(_model(), X, S, cv=KFold(3))["test_score"]
@@ -464,6 +477,7 @@ def test_more_than_127_looks_are_counted(data):
     np.testing.assert_allclose(model.predict_posterior(X, many), want, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("one_start")
 def test_badly_scaled_columns(data):
     X, S = data["X"], data["S"]
     far = X.copy()

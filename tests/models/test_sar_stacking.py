@@ -23,7 +23,7 @@ from scarless.models.base import SET_WITHOUT_PROPENSITY_ATTRIBUTES as WITHOUT
 from scarless.models.messages import warn_if_all_positive
 from scarless.pair.stack import needs_dense
 
-BOOSTING = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, max_bins=16)
+BOOSTING = HistGradientBoostingClassifier(max_iter=5, max_leaf_nodes=4, max_bins=16)
 PAIR = [("logistic", None), ("boosting", BOOSTING)]
 pytestmark = pytest.mark.filterwarnings("ignore:.* began to memorise labels")
 
@@ -243,14 +243,17 @@ def test_a_copy_of_a_fitted_stack_predicts_the_same(pu, fitted, tmp_path):
     assert pu.X[:3].tobytes() not in pickle.dumps(fitted)
 
 
-def test_clones_have_the_parameters_and_fit_the_same(pu, fitted):
+def test_clones_have_the_parameters_and_fit_the_same_and_verbose_prints_what_is_fitted(pu, fitted, capsys):
     copy = clone(fitted)
     assert not hasattr(copy, "members_")
     given = copy.get_params()
     assert given["propensity_attributes"] == [2]
     assert [name for name, _ in given["estimators"]] == ["logistic", "boosting"]
-    copy.fit(pu.X, pu.s)
+    copy.set_params(verbose=True).fit(pu.X, pu.s)
     np.testing.assert_array_equal(copy.predict_proba(pu.X), fitted.predict_proba(pu.X))
+    out = capsys.readouterr().out
+    for part in ("logistic, all", "boosting, all", "stage 1, held-out log-likelihood per row"):
+        assert f"SARStackingClassifier: {part}" in out
     assert copy.set_params(cv=3).cv == 3
 
 
@@ -278,18 +281,14 @@ def test_folds_of_the_user_and_rows_in_no_fold(pu):
     assert some.summary().members[-1].log_likelihood == pytest.approx(some.log_likelihood_ / judged.size)
 
 
-def test_verbose_prints_what_is_fitted(pu, capsys):
-    stack(attribute_sets=[[0, 1]], verbose=True).fit(pu.X, pu.s)
-    out = capsys.readouterr().out
-    for part in ("logistic, set 1", "boosting, set 1", "stage 1, held-out log-likelihood per row"):
-        assert f"SARStackingClassifier: {part}" in out
+def test_nothing_is_printed_by_default(pu, capsys):
     stack([("logistic", None)], attribute_sets=[[0, 1]]).fit(pu.X, pu.s)
     assert capsys.readouterr().out == ""
 
 
 def test_the_stack_is_nearer_to_the_truth_than_the_naive_model(simulated):
-    data = simulated(n=1200, low=0.2, high=0.7)
-    model = stack([("logistic", None), ("tree", DecisionTreeClassifier(max_depth=3)), ("boosting", BOOSTING)])
+    data = simulated(n=1000, low=0.2, high=0.7)
+    model = stack([("logistic", None), ("tree", DecisionTreeClassifier(max_depth=3))], attribute_sets=[None])
     f = model.fit(data.X, data.s).predict_proba(data.X)[:, 1]
     naive = LogisticRegression().fit(data.X, data.s).predict_proba(data.X)[:, 1]
     assert np.mean((f - data.f) ** 2) < 0.3 * np.mean((naive - data.f) ** 2)
@@ -301,8 +300,8 @@ def test_the_stack_is_nearer_to_the_truth_than_the_naive_model(simulated):
 @pytest.mark.parametrize(
     "model",
     [
-        SARStackingClassifier([("logistic", None)], random_state=0),
-        SAREMClassifierCV(propensity_attributes="all", Cs=[1.0, 10.0], random_state=0),
+        SARStackingClassifier([("logistic", None)], cv=3, random_state=0),
+        SAREMClassifierCV(propensity_attributes="all", Cs=[1.0, 10.0], cv=3, random_state=0),
     ],
     ids=["stack", "search"],
 )
@@ -328,9 +327,10 @@ def test_a_fit_that_finds_every_row_positive_warns():
 
 def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
     X = sparse.csr_array(pu.X)
-    model, dense = stack(None).fit(X, pu.s), stack([("logistic", None)]).fit(pu.X, pu.s)
-    by_name = stack([("logistic", None)]).fit(X, pu.s)
-    assert [member.name for member in model.members_] == ["logistic", "logistic"]
+    given = {"attribute_sets": [[0, 1]]}
+    model, dense = stack(None, **given).fit(X, pu.s), stack([("logistic", None)], **given).fit(pu.X, pu.s)
+    by_name = stack([("logistic", None)], **given).fit(X, pu.s)
+    assert [member.name for member in model.members_] == ["logistic"]
     np.testing.assert_array_equal(model.predict_proba(X), by_name.predict_proba(X))
     np.testing.assert_allclose(
         model.predict_proba(X), dense.predict_proba(pu.X), atol=1e-3
@@ -343,7 +343,9 @@ def test_sparse_rows_have_the_logistic_member_only_by_default(pu):
 
 def test_sparse_rows_without_names_have_the_linear_members(pu):
     X = sparse.csr_array(pu.X)
-    model, dense = (stack(None, propensity_attributes=None).fit(rows, pu.s) for rows in (X, X.toarray()))
+    model, dense = (
+        stack(None, propensity_attributes=None, find_attributes=False).fit(rows, pu.s) for rows in (X, X.toarray())
+    )
     assert [member.name for member in model.members_] == ["logistic", "naive"]
     assert [member.name for member in dense.members_] == ["logistic", "boosting", "naive"]
     naive = [each.members_[-1].u for each in (model, dense)]
@@ -362,8 +364,8 @@ def test_members_that_cannot_read_sparse_rows_are_named_before_any_fit(pu, membe
 def test_members_that_can_read_sparse_rows_are_kept(pu):
     to_dense = make_pipeline(FunctionTransformer(sparse.csr_array.toarray, accept_sparse=True), LogisticRegression())
     for member in (LogisticRegression(), None):
-        model = stack([("own", member)]).fit(sparse.csr_array(pu.X), pu.s)
-        assert [each.name for each in model.members_] == ["own", "own"]
+        model = stack([("own", member)], attribute_sets=[[0, 1]]).fit(sparse.csr_array(pu.X), pu.s)
+        assert [each.name for each in model.members_] == ["own"]
     assert not needs_dense(to_dense)
 
 
@@ -373,7 +375,7 @@ def test_sparse_rows_are_refused_by_a_stack_that_was_fitted_to_dense_ones(pu, fi
 
 
 def test_audits_of_no_row_change_nothing(pu):
-    stack = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], cv=2, random_state=0)
-    plain, audited = clone(stack).fit(pu.X, pu.s), clone(stack).fit(pu.X, pu.s, audit=np.full(len(pu.s), -1))
+    model = stack([("logistic", None)], attribute_sets=[[0, 1]])
+    plain, audited = clone(model).fit(pu.X, pu.s), clone(model).fit(pu.X, pu.s, audit=np.full(len(pu.s), -1))
     assert audited.class_prior_ == plain.class_prior_
     assert audited.fitted_pair_.looks is None

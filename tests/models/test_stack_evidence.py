@@ -14,11 +14,13 @@ import scarless
 from scarless import ClassPrior, Labelling, SAREMClassifier, SARStackingClassifier
 from scarless.numerics.likelihood import at_least_one
 
+LOGISTIC = (("logistic", None),)
+BOTH = (*LOGISTIC, ("bayes", GaussianNB()))
 
-def stack(**options):
-    members = [("logistic", None), ("bayes", GaussianNB())]
+
+def stack(members=BOTH, **options):
     given = {"propensity_attributes": [2], "attribute_sets": [None], "cv": 2, "random_state": 0, "max_iter": 50}
-    return SARStackingClassifier(members, **(given | options))
+    return SARStackingClassifier(list(members), **(given | options))
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +31,11 @@ def seen():
 @pytest.fixture(scope="module")
 def looked(seen):
     return stack().fit(seen.X, seen.S)
+
+
+@pytest.fixture(scope="module")
+def one_look(seen):
+    return stack().fit(seen.X, np.nan_to_num(seen.S[:, 0]))
 
 
 def test_answers_follow_from_the_members_and_the_recalibrated_mean(seen, looked):
@@ -44,11 +51,10 @@ def test_answers_follow_from_the_members_and_the_recalibrated_mean(seen, looked)
     assert (looked.n_looks_, looked.n_audited_) == (2, 0)
 
 
-def test_looks_identify_the_class_prior(seen, looked):
-    one = stack().fit(seen.X, np.nan_to_num(seen.S[:, 0]))
+def test_looks_identify_the_class_prior(seen, looked, one_look):
     low, high = looked.class_prior_interval()
     assert low < seen.y.mean() < high
-    assert high - low < 0.6 * np.subtract(*one.class_prior_interval()[::-1])
+    assert high - low < 0.6 * np.subtract(*one_look.class_prior_interval()[::-1])
 
 
 def test_audited_rows_have_a_known_posterior(seen):
@@ -64,7 +70,7 @@ def test_audited_rows_have_a_known_posterior(seen):
 
 def test_looks_with_own_propensities_and_visit_attributes(seen):
     X = np.column_stack([seen.X, np.random.default_rng(0).uniform(0.5, 2.0, (len(seen.X), 2))])
-    model = stack(labelling=Labelling(shared=False, visit_attributes={"effort": [4, 5]})).fit(X, seen.S)
+    model = stack(LOGISTIC, labelling=Labelling(shared=False, visit_attributes={"effort": [4, 5]})).fit(X, seen.S)
     assert model.propensity_coef_.shape == (2, 6)
     assert model.visit_coef_.shape == (2, 1)
     for k in range(2):
@@ -76,8 +82,8 @@ def test_looks_with_own_propensities_and_visit_attributes(seen):
 
 
 def test_false_positives_are_estimated():
-    seen = SimulatedLooks(n=3000, seed=1, rate=0.1)
-    model = stack(labelling=Labelling(false_positive_rate="estimate")).fit(seen.X, seen.S, audit=seen.audit)
+    seen = SimulatedLooks(n=1500, seed=1, rate=0.1)
+    model = stack(LOGISTIC, labelling=Labelling(false_positive_rate="estimate")).fit(seen.X, seen.S, audit=seen.audit)
     assert model.false_positive_rate_ == pytest.approx(0.1, abs=0.04)
     low, high = model.class_prior_interval()
     assert low < seen.y.mean() < high
@@ -100,13 +106,13 @@ def test_offsets_and_bounds_are_parts_of_the_propensity(seen):
 
 def test_looks_identify_the_slope_of_the_propensity_in_the_class_logit():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(4000, 3))
+    X = rng.normal(size=(2000, 3))
     u = 1.5 * X[:, 0] - X[:, 1]
-    y = rng.random(4000) < expit(u)
-    S = (y[:, None] & (rng.random((4000, 3)) < expit(u - 0.5)[:, None])).astype(int)
-    model = stack(propensity_attributes=None, find_attributes=False).fit(X, S)
+    y = rng.random(2000) < expit(u)
+    S = (y[:, None] & (rng.random((2000, 3)) < expit(u - 0.5)[:, None])).astype(int)
+    model = stack(LOGISTIC, propensity_attributes=None, find_attributes=False).fit(X, S)
     assert model.recalibration_.follow == 1.0
-    even = (y[:, None] & (rng.random((4000, 3)) < 0.4)).astype(int)
+    even = (y[:, None] & (rng.random((2000, 3)) < 0.4)).astype(int)
     assert clone(model).fit(X, even).recalibration_.follow == 0.0
 
 
@@ -152,14 +158,14 @@ def test_a_stack_of_looks_is_saved_and_loaded(seen, looked, tmp_path):
     assert str(again.summary()) == str(looked.summary())
 
 
-def test_unsupported_methods_of_a_stack_of_looks_are_refused(seen, looked):
+def test_unsupported_methods_of_a_stack_of_looks_are_refused(seen, looked, one_look):
     told = r"is not available for this SARStackingClassifier\. With several looks, .* are both logistic"
     with pytest.raises(ValueError, match=told):
         looked.predict_posterior_interval(seen.X, seen.S)
     with pytest.raises(ValueError, match="out_of_fold_logits is only for fits to one label for each row"):
         looked.out_of_fold_logits(seen.X, seen.S)
     with pytest.raises(ValueError, match="audit: this model was fitted without audits"):
-        stack().fit(seen.X, np.nan_to_num(seen.S[:, 0])).predict_posterior(seen.X, seen.S[:, 0], audit=seen.audit)
+        one_look.predict_posterior(seen.X, seen.S[:, 0], audit=seen.audit)
 
 
 def test_columns_of_single_looks_in_attribute_sets_are_refused(seen):
@@ -170,7 +176,7 @@ def test_columns_of_single_looks_in_attribute_sets_are_refused(seen):
 
 
 def test_one_member_of_looks_is_near_the_plain_fit(seen):
-    model = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], attribute_sets=[None], cv=5)
+    model = SARStackingClassifier([("logistic", None)], propensity_attributes=[2], attribute_sets=[None], cv=3)
     plain = SAREMClassifier(propensity_attributes=[2]).fit(seen.X, seen.S, audit=seen.audit)
     found = model.set_params(random_state=0).fit(seen.X, seen.S, audit=seen.audit)
     assert found.class_prior_ == pytest.approx(plain.class_prior_, abs=0.01)

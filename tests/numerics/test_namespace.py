@@ -24,7 +24,7 @@ from scarless.numerics.recalibrated import RecalibratedPair
 
 HOME, AWAY = strict.Device("CPU_DEVICE"), strict.Device("device1")  # Arrays on different devices cannot be mixed.
 EPS = {np.float64: 1e-12, np.float32: 1e-5}
-FEW_EXAMPLES = settings(max_examples=5)  # Each example makes many comparisons.
+FEW_EXAMPLES = settings(max_examples=3)  # Each example makes many comparisons.
 # A slice and a view; a choice of columns; all columns, which is the block itself.
 COLUMNS = [np.arange(1, 3), np.array([0, 2, 3]), np.arange(4)]
 

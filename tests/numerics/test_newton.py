@@ -497,7 +497,7 @@ def test_penalty_enters_value_gradient_and_every_curvature(name):
         np.testing.assert_allclose(with_penalty, without + ridge * beta, rtol=1e-13)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(NAMES),
     st.integers(0, 2**31),

@@ -33,8 +33,8 @@ def test_columns_that_drive_the_labelling_are_found_first(driving):
 
 
 def test_few_columns_are_found_if_labels_are_random():
-    gains = [each.gain for seed in range(10) for each in search(*labelled(seed=seed))]
-    assert len(gains) <= 3
+    gains = [each.gain for seed in range(6) for each in search(*labelled(seed=seed))]
+    assert len(gains) <= 2
     assert max(gains, default=0.0) < 4.0
 
 

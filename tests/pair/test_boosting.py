@@ -2,13 +2,14 @@
 
 import copy
 import pickle
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.helpers import simulate
 
 from scarless import SAREMClassifier
 from scarless.numerics.likelihood import log_likelihood, pair_terms
@@ -165,7 +166,7 @@ def test_missing_values_in_propensity_attributes_raise():
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_pipelines_are_boosted_and_scaling_changes_nothing(pu, library):
     X = np.round(4 * pu.X)  # with few values, bins do not depend on the scale
-    options = {"propensity_attributes": [2], "cv": 3, "random_state": 0}
+    options = {"propensity_attributes": [2], "cv": 2, "random_state": 0}
     bare = SAREMClassifier(small(library), **options).fit(X, pu.s)
     scaled = SAREMClassifier(make_pipeline(StandardScaler(), small(library)), **options).fit(X, pu.s)
     assert type(scaled.estimators_[0]) is booster_kind(small(library))
@@ -202,13 +203,16 @@ def test_categories_of_a_data_frame_are_split_as_categories():
     assert list(model.feature_names_in_) == ["age", "place"]
 
 
+@cache
+def fit_to_1500_rows(library):
+    data = simulate(n=1500)
+    return SAREMClassifier(small(library), propensity_attributes=[2], cv=2, random_state=0).fit(data.X, data.s)
+
+
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
 def test_libraries_agree(simulated, library):
     data = simulated(n=1500)
-    answers = []
-    for each in ("sklearn", library):
-        model = SAREMClassifier(small(each), propensity_attributes=[2], cv=3, random_state=0)
-        answers.append(model.fit(data.X, data.s))
+    answers = [fit_to_1500_rows(each) for each in ("sklearn", library)]
     ours, theirs = (model.predict_proba(data.X)[:, 1] for model in answers)
     assert np.abs(ours - theirs).mean() < 0.06
     assert abs(answers[0].class_prior_ - answers[1].class_prior_) < 0.06
@@ -272,7 +276,7 @@ def test_importances_have_sum_one_and_name_the_right_columns(simulated, library)
     data = simulated(n=600)
     forest = RandomForestClassifier(10, max_depth=4, random_state=0)
     classifier = forest if library == "forest" else small(library)
-    model = SAREMClassifier(classifier, propensity_attributes=[2], cv=2, max_iter=15, random_state=0)
+    model = SAREMClassifier(classifier, propensity_attributes=[2], cv=2, max_iter=6, random_state=0)
     found = model.fit(data.X, data.s).feature_importances_
     assert found.sum() == pytest.approx(1.0)
     assert found.shape == (4,)

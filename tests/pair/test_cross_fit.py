@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from functools import partial
+from functools import cache, partial
 from threading import get_ident
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
-from tests.helpers import quick_first
+from tests.helpers import quick_first, simulate
 from threadpoolctl import threadpool_limits
 
 from scarless import ClassPriorWarning, PublishedEMClassifier, SAREMClassifier
@@ -43,8 +43,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*cross-fitted EM. did not conve
 
 
 def crossed(classifier, **options):
-    params = {"propensity_attributes": [2], "cv": 3, "max_iter": 6, "random_state": 0} | options
+    params = {"propensity_attributes": [2], "cv": 2, "max_iter": 4, "random_state": 0} | options
     return SAREMClassifier(classifier, **params)
+
+
+@cache
+def of_usual_rows(kind):
+    """Return the cross-fit of a classifier to the rows of `pu`, which no test changes."""
+    data = simulate()
+    return crossed({"boosting": BOOSTING, "logistic": LOGISTIC, "tree": TREE}[kind]).fit(data.X, data.s)
+
+
+def fitted(classifier):
+    return of_usual_rows({id(BOOSTING): "boosting", id(LOGISTIC): "logistic", id(TREE): "tree"}[id(classifier)])
 
 
 @quietly
@@ -76,7 +87,7 @@ def test_a_fully_grown_tree_collapses_unless_it_is_cross_fitted(simulated):
 @pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC, TREE))
 def test_the_order_of_rows_changes_nothing(pu, classifier):
     rows = np.random.default_rng(1).permutation(pu.s.size)
-    one = crossed(classifier).fit(pu.X, pu.s)
+    one = fitted(classifier)
     other = crossed(classifier).fit(pu.X[rows], pu.s[rows])
     np.testing.assert_allclose(other.predict_proba(pu.X), one.predict_proba(pu.X), atol=1e-6)
     assert other.class_prior_ == pytest.approx(one.class_prior_, abs=1e-6)
@@ -108,13 +119,13 @@ def test_values_of_rows_of_weight_0_have_no_influence(pu, classifier):
 
 @quietly
 def test_a_splitter_and_a_list_of_its_folds_give_the_same_fit(pu):
-    splitter = StratifiedKFold(3, shuffle=True, random_state=0)
+    splitter = StratifiedKFold(2, shuffle=True, random_state=0)
     folds = list(splitter.split(pu.X, pu.s))
     one = crossed(LOGISTIC, cv=splitter).fit(pu.X, pu.s)
     other = crossed(LOGISTIC, cv=folds).fit(pu.X, pu.s)
     np.testing.assert_array_equal(one.predict_proba(pu.X), other.predict_proba(pu.X))
     groups = np.arange(pu.s.size) % 7
-    grouped = crossed(LOGISTIC, cv=list(GroupKFold(4).split(pu.X, pu.s, groups))).fit(pu.X, pu.s)
+    grouped = crossed(LOGISTIC, cv=list(GroupKFold(4).split(pu.X, pu.s, groups)), max_iter=1).fit(pu.X, pu.s)
     assert len(grouped.estimators_) == 4
 
 
@@ -156,7 +167,7 @@ def test_rows_that_no_fold_holds_out_do_not_affect_estimates(pu, classifier):
 
 @quietly
 def test_repeated_folds_do_not_change_out_of_fold_logits(pu):
-    folds = list(StratifiedKFold(3).split(pu.X, pu.s))
+    folds = list(StratifiedKFold(2).split(pu.X, pu.s))
     once, twice = (crossed(TREE, cv=each).fit(pu.X, pu.s) for each in (folds, folds * 2))
     np.testing.assert_allclose(twice.fitted_pair_.source.fit.u, once.fitted_pair_.source.fit.u, atol=1e-9)
     np.testing.assert_allclose(twice.predict_proba(pu.X), once.predict_proba(pu.X), atol=1e-9)
@@ -178,7 +189,7 @@ def test_a_propensity_model_is_cross_fitted(pu):
 @quietly
 @pytest.mark.parametrize("classifier", quick_first(BOOSTING, LOGISTIC))
 def test_predictions_follow_from_the_stored_parameters(pu, classifier):
-    model = crossed(classifier).fit(pu.X, pu.s)
+    model = fitted(classifier)
     logit = pu.X @ model.propensity_coef_[0] + model.propensity_intercept_[0]
     np.testing.assert_allclose(model.predict_propensity(pu.X), expit(logit), rtol=1e-9)
     mean, tilt = (
@@ -230,7 +241,7 @@ def test_cv_none_with_an_estimator_raises(pu, models):
 
 @quietly
 def test_the_summary_of_a_cross_fit_contains_its_results(pu):
-    model = crossed(BOOSTING).fit(pu.X, pu.s)
+    model = fitted(BOOSTING)
     summary = model.summary(level=0.9)
     text = str(summary)
     for part in ("HistGradientBoostingClassifier", "400 rows", "90% interval", "x2", "no standard errors"):
@@ -249,14 +260,14 @@ def test_verbose_prints_every_step(pu, capsys):
         lines = capsys.readouterr().out.splitlines()
         assert lines[0].startswith(f"SAREMClassifier: {word} 1, held-out log-likelihood per row -0.")
         assert abs(len(lines) - model.n_iter_) <= 1
-    crossed(LOGISTIC).fit(pu.X, pu.s)
+    crossed(LOGISTIC, max_iter=1).fit(pu.X, pu.s)
     assert capsys.readouterr().out == ""
 
 
 @quietly
 def test_threads_change_nothing(pu):
     for classifier in (TREE, BOOSTING):
-        one, two = (crossed(classifier, n_jobs=n).fit(pu.X, pu.s) for n in (None, 2))
+        one, two = fitted(classifier), crossed(classifier, n_jobs=2).fit(pu.X, pu.s)
         np.testing.assert_array_equal(one.predict_proba(pu.X), two.predict_proba(pu.X))
 
 

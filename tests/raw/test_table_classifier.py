@@ -26,7 +26,7 @@ from scarless import (
 from scarless.raw.table_classifier import fit_and_prepare, with_prepared
 
 
-def make_table(n=1500, seed=0):
+def make_table(n=900, seed=0):
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(
         {

@@ -14,6 +14,7 @@ import pytest
 from scipy.special import expit
 from sklearn.base import clone
 from tests.scale.files import NAMES, Sent
+from tests.short_fits import from_one_start
 
 from scarless import (
     ClassPrior,
@@ -82,7 +83,8 @@ def new(**options):
 @pytest.fixture(scope="module")
 def in_memory(frame):
     """Return the fit to the same rows in memory."""
-    return new().fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
+    with from_one_start():
+        return new().fit(frame[COLUMNS], frame[LOOKS], audit=frame["checked"])
 
 
 def assert_same(got, want, **tolerance):
@@ -108,6 +110,7 @@ def test_every_source_gives_the_fit_in_memory(frame, folder, source):
     assert ends.shape == (N, 2)
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize("source", ["ParquetRows", "LazyFrame", "Dask"])
 def test_known_values_and_false_positives_of_one_look(frame, folder, source):
     options = {"labelling": Labelling(false_positive_rate=0.01)}
@@ -118,6 +121,7 @@ def test_known_values_and_false_positives_of_one_look(frame, folder, source):
     assert_same(got, new(**options).fit(table[NAMES], table["seen_1"]))
 
 
+@pytest.mark.usefixtures("one_start")
 def test_rows_of_dask_frames_are_matched_by_position(folder, in_memory):
     table = SOURCES["Dask"](folder)
     got = new().fit(table[COLUMNS], table[LOOKS], audit=table["checked"])
@@ -134,6 +138,7 @@ def test_rows_of_dask_frames_are_matched_by_position(folder, in_memory):
         new().fit(table[COLUMNS], table[LOOKS].map_partitions(lambda part: part.iloc[1:]))
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize(
     ("kind", "source"),
     [(kind, "ParquetRows") for kind in ("Int64", "boolean", "words", "-1", "other numbers")]
@@ -226,6 +231,7 @@ def test_labels_and_audits_are_not_sent_to_workers(frame, tmp_path, weighed, mon
     assert sizes[1] - sizes[0] < N
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize("many", [False, True])
 def test_a_search_is_that_of_rows_in_memory(frame, folder, monkeypatch, many):
     if many:
@@ -247,6 +253,7 @@ def scored(written):
     return pd.concat([pd.read_parquet(path) for path in written.files], ignore_index=True)
 
 
+@pytest.mark.usefixtures("one_start")
 @pytest.mark.parametrize("rate", [0.0, 0.02])
 @pytest.mark.filterwarnings("ignore:.*labels do not fit a model with a false-positive rate:UserWarning")
 def test_predictions_use_looks_and_audits(frame, folder, tmp_path, rate):
@@ -333,6 +340,7 @@ def test_raw_tables_in_files(raw, tmp_path, search):
     np.testing.assert_allclose(got.predict_posterior(rows, LOOKS, audit="checked"), posterior, atol=1e-9)
 
 
+@pytest.mark.usefixtures("one_start")
 def test_a_raw_model_of_memory_predicts_files(raw, tmp_path):
     attributes = ["a", "b", "d", "region"]
     model = TableClassifier(SAREMClassifier(propensity_attributes=["d"]))

@@ -239,6 +239,7 @@ def test_a_bad_value_to_predict_and_a_label_that_the_fit_did_not_know(folder):
         profile_class_prior(model, ParquetRows(folder), "s")
 
 
+@pytest.mark.usefixtures("little_garbage")
 def test_an_error_in_one_partition_leaves_no_entries(folder, monkeypatch):
     monkeypatch.setattr(module, "_PARTITION_BYTES", 1)  # each row group a partition
     engine = open_rows(ParquetRows(folder, columns=NAMES, scheduler="threads"), "s")

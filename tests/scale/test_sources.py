@@ -567,6 +567,7 @@ def counted(frame):
     return pl.from_pandas(frame).lazy().map_batches(note, schema=None), runs
 
 
+@pytest.mark.usefixtures("little_garbage")
 def test_a_query_runs_once_for_a_fit_and_leaves_no_files(frame, model, scratch):
     query, runs = counted(frame)
     X = known_rows(query)
@@ -586,6 +587,7 @@ def test_a_query_runs_once_for_a_fit_and_leaves_no_files(frame, model, scratch):
     assert not list(scratch.glob("scarless-query-*"))
 
 
+@pytest.mark.usefixtures("little_garbage")
 def test_an_engine_keeps_the_result_of_its_query(frame, scratch):
     engine = open_rows(pl.from_pandas(frame).lazy(), "s", "w")
     gc.collect()

@@ -49,7 +49,8 @@ class BlasThreads:
             self._release_if_unused()
             if not self._holders:
                 self._before = self._current_threads()
-                self._limit = _controller().limit(limits=1, user_api="blas")
+                if self._before > 1:  # setting a limit takes as long as a pass over few rows
+                    self._limit = _controller().limit(limits=1, user_api="blas")
             self._holders[holder] = get_ident()
         try:
             yield
@@ -69,8 +70,8 @@ class BlasThreads:
         self._lock.release()
 
     def _current_threads(self) -> int:
-        pools = [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"]
-        return max(pools, default=1)
+        pools = _controller().lib_controllers  # `info` would describe each pool, which takes much longer
+        return max((pool.num_threads or 1 for pool in pools if pool.user_api == "blas"), default=1)
 
 
 def _controller() -> ThreadpoolController:

@@ -115,9 +115,9 @@ def detect_drift(
     >>> from scarless.diagnostics import detect_drift
     >>> def month(seed, labelling):
     ...     rng = np.random.default_rng(seed)
-    ...     X = np.column_stack([rng.normal(size=(3000, 2)), rng.integers(2, size=3000)])
-    ...     y = rng.random(3000) < 1 / (1 + np.exp(-2 * X[:, 0]))
-    ...     return X, (y & (rng.random(3000) < np.where(X[:, 2] == 1, labelling, 0.3))).astype(int)
+    ...     X = np.column_stack([rng.normal(size=(1000, 2)), rng.integers(2, size=1000)])
+    ...     y = rng.random(1000) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    ...     return X, (y & (rng.random(1000) < np.where(X[:, 2] == 1, labelling, 0.3))).astype(int)
     >>> X, s = month(0, 0.7)
     >>> model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
     >>> detect_drift(model, *month(1, 0.7), reference=X).verdict
