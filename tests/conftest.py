@@ -151,6 +151,8 @@ SLOW = (
     "tests/pair/test_groups.py::test_intervals_with_groups_agree_with_a_bootstrap",
     "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[newton",
     "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[forest",
+    "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[search, every edit",
+    "tests/saved/test_files.py::test_an_edited_array_with_its_hash_never_predicts_nan[SCAR, every edit",
     "tests/models/test_stratified_scar.py::test_labels_that_contradict_label_frequencies_get_a_warning[1",
     "tests/models/test_stratified_scar.py::test_labels_that_contradict_label_frequencies_get_a_warning[2",
     "tests/report/fit/test_effects.py::test_an_effect_on_the_class_is_not_mistaken_for_an_effect_on_the_labelling[1",

@@ -61,6 +61,11 @@ def imports_of(tree: ast.AST) -> list[str]:
     return names
 
 
+@cache
+def imports_in(path: Path) -> list[str]:
+    return imports_of(tree_of(path))
+
+
 def wrong_imports(package: str, imported: list[str]) -> list[str]:
     packages = [name.split(".")[1] for name in imported if name.startswith("scarless.")]
     return [other for other in packages if other != package and LAYER_OF[other] >= LAYER_OF[package]]
@@ -68,7 +73,7 @@ def wrong_imports(package: str, imported: list[str]) -> list[str]:
 
 def test_packages_import_from_earlier_layers_only():
     assert {package_of(path) for path in PACKAGE_FILES} <= LAYER_OF.keys(), "a package is missing from LAYERS"
-    found = {str(path): wrong_imports(package_of(path), imports_of(tree_of(path))) for path in PACKAGE_FILES}
+    found = {str(path): wrong_imports(package_of(path), imports_in(path)) for path in PACKAGE_FILES}
     assert {path: edges for path, edges in found.items() if edges} == {}
 
 
@@ -79,7 +84,7 @@ def private_imports(package: str, imported: list[str]) -> list[str]:
 
 
 def test_no_package_imports_private_names_of_another():
-    found = {str(path): private_imports(package_of(path), imports_of(tree_of(path))) for path in PACKAGE_FILES}
+    found = {str(path): private_imports(package_of(path), imports_in(path)) for path in PACKAGE_FILES}
     assert {path: edges for path, edges in found.items() if edges} == {}
 
 
@@ -114,7 +119,7 @@ def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
 def test_there_are_no_import_cycles():
     """Imports inside functions and for type annotations count too."""
     edges = {
-        module: modules_among(imports_of(tree_of(path)), set(MODULES)) - {module} for module, path in MODULES.items()
+        module: modules_among(imports_in(path), set(MODULES)) - {module} for module, path in MODULES.items()
     }
     assert sum(map(len, edges.values())) > 1000
     assert cycles(edges) == []

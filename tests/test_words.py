@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from tests.test_house import tree_of
 
 import scarless
 from scarless import label_frequency
@@ -117,9 +119,9 @@ FITS = {
 
 def make_rows():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 3))
-    y = rng.random(600) < 1 / (1 + np.exp(1 - 3 * X[:, 0] - X[:, 1]))
-    return X, (y & (rng.random(600) < 0.5)).astype(int)
+    X = rng.normal(size=(300, 3))
+    y = rng.random(300) < 1 / (1 + np.exp(1 - 3 * X[:, 0] - X[:, 1]))
+    return X, (y & (rng.random(300) < 0.5)).astype(int)
 
 
 @pytest.fixture(scope="module", params=sorted(FITS))
@@ -247,13 +249,21 @@ SHARED = {  # the beginning of the description of parameters that many functions
 }
 
 
+@cache
+def texts():
+    """Return the text of each page and module by its name."""
+    old = {ROOT / "src" / "scarless" / name for name in OLD_NAMES}
+    paths = (path for path in [*PAGES, *MODULES] if path not in old)
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
 @pytest.mark.parametrize("pattern", REMOVED_WORDS)
 def test_a_removed_word_is_not_used_again(pattern):
     found = [
-        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for path in [*PAGES, *MODULES]
-        if path.relative_to(ROOT / "src" / "scarless" if path.suffix == ".py" else ROOT).as_posix() not in OLD_NAMES
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        f"{name}:{number}: {line.strip()}"
+        for name, text in texts().items()
+        if re.search(pattern, text, re.IGNORECASE)
+        for number, line in enumerate(text.splitlines(), 1)
         if re.search(pattern, line, re.IGNORECASE)
     ]
     assert not found, f"write {REMOVED_WORDS[pattern]!r} instead"
@@ -268,7 +278,7 @@ def test_the_glossary_defines_every_concept_of_the_library():
 def test_no_two_classes_share_a_name():
     places = defaultdict(list)
     for path in MODULES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path.relative_to(ROOT).as_posix())
     assert {name: those for name, those in places.items() if len(those) > 1} == {}
@@ -276,7 +286,7 @@ def test_no_two_classes_share_a_name():
 
 def constants():
     for path in MODULES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             for target in targets:
                 if isinstance(target, ast.Name) and target.id.isupper():

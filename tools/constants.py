@@ -6,6 +6,7 @@ current.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ class Constant(NamedTuple):
 def constants_of(source: str, module: str) -> list[Constant]:
     """Return those constants of a module that have a comment with the mark."""
     lines, found = source.splitlines(), []
+    if MARK not in source:
+        return found
     for node in ast.parse(source).body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -47,6 +50,7 @@ def constants_of(source: str, module: str) -> list[Constant]:
     return found
 
 
+@cache
 def all_constants() -> list[Constant]:
     """Return the constants of the whole package, by module."""
     source = ROOT / "src"

@@ -1,6 +1,7 @@
 """Worksheets: rows to check, their answers, and what the answers change."""
 
 import json
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -30,9 +31,11 @@ from scarless.diagnostics.audits.changes import AuditChanges, Round, compare_wit
 from scarless.outside.table_files import read_table, write_table
 
 FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model", "logistic", "--quiet"]
-FIT += ["--exclude", "known", "weight"]
+FIT += ["--exclude", "known", "weight", "last_visit"]
 N = 700
 REPORT = Analysis.report
+# Most tests replace the report, because it takes most of the time of a fit.
+NO_REPORT = lambda *_, **__: SimpleNamespace(save=lambda path: path.write_text(""))  # noqa: E731
 
 
 def truth():
@@ -46,19 +49,18 @@ def fitted(tmp_path_factory):
     """Return a folder with a file and the results of a fit. Tests must not write into it."""
     place = tmp_path_factory.mktemp("worksheets")
     make_patients(N).to_csv(place / "patients.csv", index=False)
-    assert main(["fit", str(place / "patients.csv"), *FIT, "--id", "patient", "--out", str(place / "run")]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Analysis, "report", NO_REPORT)
+        assert main(["fit", str(place / "patients.csv"), *FIT, "--id", "patient", "--out", str(place / "run")]) == 0
     return place
 
 
 @pytest.fixture
 def folder(fitted, tmp_path, monkeypatch):
     """Return a copy of the results, which tests may change."""
-    for each in (fitted / "run").iterdir():
-        (tmp_path / "run").mkdir(exist_ok=True)
-        (tmp_path / "run" / each.name).write_bytes(each.read_bytes())
+    shutil.copytree(fitted / "run", tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    # The report takes most of the time of a fit.
-    monkeypatch.setattr(Analysis, "report", lambda *_, **__: SimpleNamespace(save=lambda path: path.write_text("")))
+    monkeypatch.setattr(Analysis, "report", NO_REPORT)
     return tmp_path
 
 
@@ -84,6 +86,20 @@ def sheet(folder, first_sheet):
     replace(first_sheet, folder=folder / "run").save("sheet.csv")
     answered("sheet.csv")
     return "sheet.csv"
+
+
+@pytest.fixture(scope="module")
+def checked_run(fitted, first_sheet, tmp_path_factory):
+    """Return a folder with the results of a fit with the answers of `first_sheet`, in next. Tests must not change it."""
+    place = tmp_path_factory.mktemp("checked")
+    shutil.copytree(fitted / "run", place / "run")
+    replace(first_sheet, folder=place / "run").save(place / "sheet.csv")
+    answered(place / "sheet.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Analysis, "report", NO_REPORT)
+        patch.chdir(place)
+        assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    return place
 
 
 # --- the worksheet
@@ -119,14 +135,17 @@ def test_the_same_seed_draws_the_same_rows(folder):
 
 
 def test_a_second_worksheet_never_repeats_a_row(folder):
+    """Nor does the fourth. The probabilities of all rows add up to the number of rows that were asked for so far."""
     seen = set()
-    for number, purpose in enumerate(("prior", "find", "both", "prior")):
+    for number, purpose in enumerate(("prior", "find", "both", "prior"), start=1):
         drawn = draw_worksheet("run", 30, purpose=purpose)
         drawn.save(f"{number}.csv")
         rows = set(drawn.table["patient"])
         assert len(rows) == 30
         assert not rows & seen
         seen |= rows
+        if purpose != "find":  # Rows that rank at least as high as the chosen rows have the probability 1 too.
+            assert read_history(folder / "run").probability.sum() == pytest.approx(30 * number, rel=0.02)
     assert read_history(folder / "run").asked.sum() == 120
 
 
@@ -168,7 +187,7 @@ def test_probabilities_add_up_to_the_number_of_rows(first_sheet):
 
 
 def test_without_an_id_rows_are_named_by_their_number(folder, fitted):
-    assert main(["fit", str(fitted / "patients.csv"), *FIT, "--exclude", "known", "weight", "patient",
+    assert main(["fit", str(fitted / "patients.csv"), *FIT, "--exclude", "known", "weight", "last_visit", "patient",
                  "--out", "nameless"]) == 0  # fmt: skip
     draw_worksheet("nameless", 20).save("sheet.csv")
     sheet, table = read_table("sheet.csv"), make_patients(N)
@@ -206,21 +225,19 @@ def test_answers_come_back_and_change_the_estimate(folder, capsys, monkeypatch):
     table, history = make_patients(N), read_history(folder / "next")
     by_hand = table.assign(seen=np.where(history.answered, history.answer, None))
     same = analyse_table(by_hand, Settings("diagnosed", ("visits", "insurance"), model="logistic", audit="seen",
-                                           id="patient", exclude=("known", "weight")))  # fmt: skip
+                                           id="patient", exclude=("known", "weight", "last_visit")))  # fmt: skip
     assert summary["class_prior"] == pytest.approx(float(same.model.class_prior_), abs=1e-9)
 
 
-def test_run_toml_repeats_a_fit_with_its_answers(folder, sheet):
-    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
-    assert main(["fit", "--config", "next/run.toml", "--out", "again", "--quiet"]) == 0
-    for name in ("ranked.csv", "run.toml", "summary.json"):
-        one, other = ((folder / each / name).read_text() for each in ("next", "again"))
-        assert one.replace("sheet.csv", "") == other or name == "summary.json"
-    assert (folder / "next" / AUDITS).read_bytes() == (folder / "again" / AUDITS).read_bytes()
+def test_run_toml_repeats_a_fit_with_its_answers(folder, checked_run):
+    assert main(["fit", "--config", str(checked_run / "next" / "run.toml"), "--out", "again", "--quiet"]) == 0
+    for name in ("ranked.csv", "run.toml"):
+        assert (checked_run / "next" / name).read_text() == (folder / "again" / name).read_text()
+    assert (checked_run / "next" / AUDITS).read_bytes() == (folder / "again" / AUDITS).read_bytes()
 
 
-def test_earlier_worksheets_are_kept(folder, sheet):
-    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+def test_earlier_worksheets_are_kept(folder, checked_run):
+    shutil.copytree(checked_run / "next", folder / "next")
     draw_worksheet("next", 30).save("two.csv")
     answered("two.csv")
     assert main(["fit", "--config", "next/run.toml", "--audit", "two.csv", "--out", "last", "--quiet"]) == 0
@@ -301,13 +318,6 @@ def test_new_rows_are_matched_by_id(folder, sheet, capsys):
     assert "so there is no estimate that is valid even if the models are wrong" in told
     history, classes = read_history(folder / "next"), truth()
     assert all((history.audit[i] == 1) == classes[history.names[i]] for i in np.flatnonzero(history.answered))
-
-
-def test_worksheets_that_are_not_filled_in_yet_count_in_the_probabilities(folder):
-    """The probabilities of all rows add up to the number of rows that were asked for, also without answers."""
-    for number, purpose in enumerate(("prior", "both", "prior"), start=1):
-        draw_worksheet("run", 40, purpose=purpose).save(f"{number}.csv")
-        assert read_history(folder / "run").probability.sum() == pytest.approx(40 * number, rel=0.02)
 
 
 def test_find_takes_unlabelled_rows_even_if_labels_may_be_wrong(folder):
@@ -590,7 +600,10 @@ def test_wrong_commands_are_refused(folder, fitted, sheet, capsys):
 
 def test_a_changed_or_missing_file_is_refused(folder, fitted, capsys, monkeypatch):
     make_patients(N).to_csv("here.csv", index=False)
-    assert main(["fit", "here.csv", *FIT, "--id", "patient", "--out", "here"]) == 0
+    shutil.move("run", "here")
+    text = (folder / "here" / "run.toml").read_text()
+    (folder / "here" / "run.toml").write_text(text.replace(str(fitted / "patients.csv"), "here.csv"))
+    assert len(draw_worksheet("here", 10).table) == 10
     make_patients(N, seed=1).to_csv("here.csv", index=False)
     with pytest.raises(ValueError, match=r"here\.csv has changed since the fit"):
         draw_worksheet("here", 10)
@@ -602,17 +615,15 @@ def test_a_changed_or_missing_file_is_refused(folder, fitted, capsys, monkeypatc
 
 
 def test_ids_must_be_unique(folder, capsys):
-    for name, values, message in (
-        ("twice.csv", ["P1", "P1"], "has 'P1' in several rows"),
-        ("gap.csv", [None, "P2"], "is empty in row 1"),
-    ):
-        table = make_patients(N)
-        table.loc[:1, "patient"] = values
-        table.to_csv(name, index=False)
-        assert main(["fit", name, *FIT, "--id", "patient", "--out", name[:-4]]) == 0
-        capsys.readouterr()
-        assert main(["audit", name[:-4], "--out", "sheet.csv"]) == 1
-        assert message in capsys.readouterr().err
+    table = make_patients(N)
+    table.loc[:1, "patient"] = "P1"
+    table.to_csv("twice.csv", index=False)
+    assert main(["fit", "twice.csv", *FIT, "--id", "patient", "--out", "twice"]) == 0
+    capsys.readouterr()
+    assert main(["audit", "twice", "--out", "sheet.csv"]) == 1
+    assert "has 'P1' in several rows" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="is empty in row 1"):
+        row_names(pd.DataFrame({"patient": [None, "P2"]}), "patient")
 
 
 def test_a_column_of_the_table_may_not_have_the_name_of_a_column_of_the_worksheet(folder, capsys):

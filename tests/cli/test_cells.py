@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.analysis.conftest import make_patients
+from tests.cli.conftest import save_empty_page
 
+from scarless.analysis import Analysis
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 
@@ -19,12 +22,25 @@ def patients(empty_folder):
     return make_patients(400)
 
 
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Return a folder with the results of a fit, in run. Tests must not write into it."""
+    place = tmp_path_factory.mktemp("fitted")
+    make_patients(400).to_csv(place / "patients.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Analysis, "report", lambda *_, **__: SimpleNamespace(save=save_empty_page))
+        patch.chdir(place)
+        assert main(["fit", "patients.csv", *FIT]) == 0
+    return place
+
+
 def with_ages(table, cells):
     ages = table["age"].astype(object)
     ages.iloc[1 : 1 + len(cells)] = cells
     return table.assign(age=ages)
 
 
+@pytest.mark.usefixtures("reports")
 def test_inspect_fit_and_report_list_odd_cells(patients, capsys):
     with_ages(patients, ["<40", "51,5", "oops"]).to_csv("odd.csv", index=False)
     told = "row 2 '<40' as 40, row 3 '51,5' as 51.5; 1 is treated as missing: row 4 'oops'"
@@ -53,21 +69,20 @@ def test_a_column_of_numbers_and_text_needs_the_option_number_or_text(patients, 
     assert "'age' is named by both --number and --text" in capsys.readouterr().err
 
 
-def test_new_rows_with_unreadable_cells_are_noted_or_refused(patients, capsys):
-    patients.to_csv("patients.csv", index=False)
-    assert main(["fit", "patients.csv", *FIT]) == 0
+def test_new_rows_with_unreadable_cells_are_noted_or_refused(patients, fitted, capsys):
+    run = str(fitted / "run")
     with_ages(patients, ["oops"] * 3).to_csv("few.csv", index=False)
     with_ages(patients, ["oops"] * 30).to_csv("many.csv", index=False)
     patients.drop(columns="age").assign(age=patients["age"].astype(str).str.replace(".", ",")).to_csv(
         "commas.csv", index=False
     )
     capsys.readouterr()
-    assert main(["predict", "run", "few.csv", "--out", "few-ranked.csv"]) == 0
+    assert main(["predict", run, "few.csv", "--out", "few-ranked.csv"]) == 0
     assert "Note: Column 'age' is read as numbers. 3 of its cells" in capsys.readouterr().out
-    assert main(["predict", "run", "many.csv", "--out", "many-ranked.csv"]) == 1
+    assert main(["predict", run, "many.csv", "--out", "many-ranked.csv"]) == 1
     assert "Column 'age' held numbers in the fit, but here 30 of" in capsys.readouterr().err
-    assert main(["predict", "run", "commas.csv", "--out", "commas-ranked.csv"]) == 0
-    assert main(["predict", "run", "patients.csv", "--out", "ranked.csv"]) == 0
+    assert main(["predict", run, "commas.csv", "--out", "commas-ranked.csv"]) == 0
+    assert main(["predict", run, str(fitted / "patients.csv"), "--out", "ranked.csv"]) == 0
     assert read_table("commas-ranked.csv").equals(read_table("ranked.csv"))
 
 
@@ -102,14 +117,12 @@ def test_label_values_ignore_case_and_can_be_several(patients, capsys):
 
 
 @pytest.mark.parametrize("cell", ["inf", "1e300"])
-def test_fit_and_predict_report_infinite_and_huge_cells(patients, capsys, cell):
-    patients.to_csv("patients.csv", index=False)
+def test_fit_and_predict_report_infinite_and_huge_cells(patients, fitted, capsys, cell):
     with_ages(patients, [cell]).to_csv("huge.csv", index=False)
     assert main(["fit", "huge.csv", *FIT]) == 1
     told = f"Column 'age' holds {float(cell):g} in row 2 (counted from 1)"
     assert told in capsys.readouterr().err
-    assert main(["fit", "patients.csv", *FIT]) == 0
-    assert main(["predict", "run", "huge.csv", "--out", "ranked.csv"]) == 1
+    assert main(["predict", str(fitted / "run"), "huge.csv", "--out", "ranked.csv"]) == 1
     assert told in capsys.readouterr().err
 
 

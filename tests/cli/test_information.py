@@ -37,6 +37,7 @@ def patients(folder):
     return table, ill
 
 
+@pytest.mark.usefixtures("reports")
 def test_two_hundred_audits_and_a_known_prevalence(patients, folder, capsys):
     assert main([*AUDITED, "--out", "run", "--quiet"]) == 0
     told, facts = capsys.readouterr().out, json.loads((folder / "run" / "summary.json").read_text())
@@ -52,6 +53,7 @@ def test_two_hundred_audits_and_a_known_prevalence(patients, folder, capsys):
     assert "Do the rows agree with the known values?" in page
 
 
+@pytest.mark.usefixtures("reports")
 def test_findings_entered_as_labels_and_audits_of_0_in_unaudited_rows(folder, capsys):
     table, ill = make_hospital(1500)
     checked = table["checked"]
@@ -306,6 +308,7 @@ def test_a_known_label_frequency_of_the_only_look_is_used(patients, folder, caps
     assert "label_frequency" not in _facts(folder, "other")["settings"]
 
 
+@pytest.mark.usefixtures("reports")
 def test_false_positive_rates_can_differ_between_looks(patients, folder, capsys):
     rates = ["--not-shared", "--false-positive-rate", "0.01", "estimate", "0"]
     assert main([*LOOKED, *rates, "--out", "run", "--quiet"]) == 0

@@ -98,6 +98,7 @@ def test_rows_of_one_patient_are_a_group(patients, capsys):
     assert "Column 'patient' (--groups) has 1 missing value, in row 4" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("reports")
 @pytest.mark.parametrize(
     "options",
     [

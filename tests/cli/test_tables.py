@@ -41,6 +41,7 @@ def fitted(tmp_path_factory):
     return place
 
 
+@pytest.mark.usefixtures("reports")
 def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     assert main(["inspect", "patients.csv", "--label", "diagnosed"]) == 0
     looked = capsys.readouterr().out
@@ -76,6 +77,7 @@ def test_run_toml_repeats_a_fit_and_options_take_precedence(folder, fitted, caps
     assert "propensity_attributes" not in facts["settings"]
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_stopped_fit_writes_nothing(folder, capsys, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
@@ -251,6 +253,7 @@ def test_without_onnx_an_export_names_the_extras(tmp_path, capsys, monkeypatch):
     )
 
 
+@pytest.mark.usefixtures("reports")
 def test_leaking_columns_are_listed_and_never_suggested(folder, capsys):
     rng = np.random.default_rng(0)
     table = make_patients(800).drop(columns=["known", "weight"])
@@ -284,6 +287,7 @@ def leaking(folder):
     return ["fit", "patients.csv", "--label", "diagnosed", "--propensity", "visits", "--quiet"]
 
 
+@pytest.mark.usefixtures("reports")
 @pytest.mark.parametrize("model", ["search", "logistic"])
 def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, capsys, model):
     assert main([*leaking, "--model", model, "--out", "run"]) == 0
@@ -310,6 +314,7 @@ def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, 
     )
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_kept_leaking_column_adds_a_reservation_to_the_number(folder, capsys):
     table = make_patients(1200)[["age", "visits", "smoker", "diagnosed"]]
     rng = np.random.default_rng(1)
@@ -325,6 +330,7 @@ def test_a_kept_leaking_column_adds_a_reservation_to_the_number(folder, capsys):
     assert "This check cannot detect whether dose is recorded because of the label." in page
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_clean_fit_has_no_reservation(folder, capsys):
     arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--quiet", "--out", "run"]
     assert main(["fit", "patients.csv", *arguments]) == 0
@@ -339,6 +345,7 @@ def test_a_clean_fit_has_no_reservation(folder, capsys):
     assert "such intervals contained the true share in only 83% of the tests" in page
 
 
+@pytest.mark.usefixtures("reports")
 def test_terminal_and_page_use_the_same_weights(folder, capsys):
     table = make_patients(800)
     table["weight"] = np.where(table["diagnosed"] == "yes", 3, 1)  # so that unweighted counts would be wrong
@@ -358,6 +365,7 @@ def test_terminal_and_page_use_the_same_weights(folder, capsys):
     assert estimate in page
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_named_column_that_is_like_an_id_is_kept_with_a_note(folder, capsys):
     table = make_patients(400)
     table["patient_nr"] = np.random.default_rng(0).permutation(400) + 1000
@@ -372,6 +380,7 @@ def test_a_named_column_that_is_like_an_id_is_kept_with_a_note(folder, capsys):
     assert "like an ID. It is used because --propensity names it." in page
 
 
+@pytest.mark.usefixtures("reports")
 def test_warnings_of_reading_a_file_are_notes(folder, capsys):
     make_patients(400).to_csv("patients.csv")  # with the index as a column without a name
     said = (
@@ -404,6 +413,7 @@ def test_other_warnings_are_notes_without_lines_of_python(folder, capsys, monkey
     assert capsys.readouterr().err == "Note: Rows are few.\n"
 
 
+@pytest.mark.usefixtures("reports")
 def test_all_columns_for_both_models_give_an_unreliable_number(folder, capsys):
     make_patients(400)[["age", "visits", "smoker", "diagnosed"]].to_csv("patients.csv", index=False)
     arguments = ["--label", "diagnosed", "--propensity", "all", "--model", "logistic", "--quiet"]

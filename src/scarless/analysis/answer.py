@@ -178,7 +178,7 @@ class Analysis:
             found |= {"weight": weight, "weight_labelled": weight_labelled}
         found |= self._informed() if self.settings.informed else {}
         found |= {} if self.changes is None else {"worksheets": self.changes.to_dict()}
-        return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.is_uninformative else self._first_rows())
+        return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.is_uninformative else self._first_rows)
 
     def _fitted(self) -> dict[str, Any]:
         """Return the estimates of the model with their intervals."""
@@ -229,8 +229,9 @@ class Analysis:
             ]
         return found
 
+    @cached_property
     def _first_rows(self) -> dict[str, Any]:
-        """Return the expected number of positives among the highest-ranked rows; empty if it is not available."""
+        """The expected number of positives among the highest-ranked rows; empty if it is not available."""
         if self.may_be_swapped:
             return {}
         subject = self.subject

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,6 +156,7 @@ class FileAnalysis(Analysis):
         n, n_labelled = len(self.table), float(self.s.sum())
         return weight * self.n_rows / n, labelled * self.n_labelled / n_labelled if n_labelled else 0.0
 
+    @cached_property
     def _first_rows(self) -> dict[str, Any]:
         return {}  # The highest-ranked rows of a sample are not those of all rows.
 

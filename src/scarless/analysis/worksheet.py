@@ -40,6 +40,7 @@ from scarless.numerics.uncertainty import quantile
 from scarless.outside.notices import counted
 from scarless.outside.table_files import write_table
 from scarless.outside.table_writing import write_form
+from scarless.raw.table_classifier import with_prepared
 
 PURPOSES = ("prior", "find", "both")
 MIN_DRAWN = 10  # checked rows that were drawn at random, for an estimate that does not need the models; by judgement
@@ -250,12 +251,17 @@ class StoredFit:
     @cached_property
     def posterior_without_audits(self) -> Vector:
         """The posterior of each row according to its labels; audited rows as if they had not been audited."""
-        return np.asarray(self.model.predict_posterior(self.features, self.observed.labels))
+        return np.asarray(self.prepared_model.predict_posterior(self.features, self.observed.labels))
 
-    @property
+    @cached_property
     def features(self) -> Any:
         """The columns of the model."""
         return self.table[list(self.model.feature_names_in_)]
+
+    @cached_property
+    def prepared_model(self) -> Any:
+        """The model, which prepares `features` once for all its methods."""
+        return with_prepared(self.model, self.features, self.model.prepare(self.features))
 
     @property
     def weight(self) -> Vector:
@@ -414,7 +420,7 @@ class _Draw:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = yield_curve(fit.model, fit.features, fit.observed.labels, n=n, compare=False, **given)
+                found = yield_curve(fit.prepared_model, fit.features, fit.observed.labels, n=n, compare=False, **given)
         except (TypeError, ValueError):  # The model has no standard errors.
             return top, above, []
         return top, above, [found.sentence()]
@@ -435,9 +441,8 @@ class _Draw:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # The sentences of the plan have the same content.
-                    return plan_audit(
-                        fit.model, fit.features, fit.observed.labels, n, design=design, random_state=state, **options
-                    )
+                    options |= {"design": design, "random_state": state}
+                    return plan_audit(fit.prepared_model, fit.features, fit.observed.labels, n, **options)
             except (AttributeError, TypeError, ValueError):  # The model has no draws of posteriors.
                 if design == self.designs[-1]:
                     raise

@@ -34,9 +34,10 @@ def home():
     return found
 
 
-def largest_differences(tables, folder, home):
-    """Run the anchored methods on some tables; return the largest difference of each, and the number of cells."""
+def largest_differences(tables, folder, home, mechanisms=("S1", "S2", "S3", "S4")):
+    """Run the anchored methods on some tables; return the differences of each from the published numbers."""
     spec = replace(specification().only(tuple(f"teisseyre_{name}" for name in tables)), methods=ANCHORED)
+    spec = replace(spec, mechanisms=mechanisms)
     spec = replace(spec, own_methods={name: each for name, each in spec.own_methods.items() if name in ANCHORED})
     store = run_experiment(spec, folder, data_home=home, download=False)
     results = group(store.records(), store.timings(), store.manifest())
@@ -50,8 +51,9 @@ def largest_differences(tables, folder, home):
 
 
 def test_heart_is_as_published(tmp_path, home):
-    found = largest_differences(["heart-statlog"], tmp_path / "found", home)
-    assert {name: len(differences) for name, differences in found.items()} == dict.fromkeys(ANCHORED, 4)
+    """One mechanism of SCAR and one of SAR; the next test has all four."""
+    found = largest_differences(["heart-statlog"], tmp_path / "found", home, ("S1", "S3"))
+    assert {name: len(differences) for name, differences in found.items()} == dict.fromkeys(ANCHORED, 2)
 
 
 def test_three_tables_are_as_published(tmp_path, home):

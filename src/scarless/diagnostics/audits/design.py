@@ -123,6 +123,7 @@ class PosteriorDraws(NamedTuple):
     X: Any
     labels: Any
     prior: Vector  # draws of the class prior, minus their mean
+    drawn: Matrix | None = None  # draws of all rows, if these are few enough to be drawn at once
 
     @classmethod
     def of(cls, data: AuditRows, labels: Any) -> "PosteriorDraws | None":
@@ -130,8 +131,10 @@ class PosteriorDraws(NamedTuple):
         if not hasattr(data.estimator, "draw_posteriors"):
             return None
         found = cls(data.estimator, data.X, labels, np.empty(0))
+        parts = found._parts()
         try:
-            prior = np.sum([found._draw(rows).sum(axis=1) for rows in found._parts()], axis=0) / len(labels)
+            found = found._replace(drawn=found._draw(parts[0])) if len(parts) == 1 else found
+            prior = np.sum([found._draw(rows).sum(axis=1) for rows in parts], axis=0) / len(labels)
         except (TypeError, ValueError):  # for example, too many columns for standard errors
             return None
         return found._replace(prior=prior - prior.mean())
@@ -141,6 +144,8 @@ class PosteriorDraws(NamedTuple):
         return np.array_split(np.arange(n), max(-(-n // MAX_ROWS_OF_DRAWS), 1))
 
     def _draw(self, rows: Integers) -> Matrix:
+        if self.drawn is not None and len(rows) == len(self.labels):
+            return self.drawn
         # The same seed gives the same parameters in every part of the rows.
         part, labels = take_rows(self.X, rows), self.labels[rows]
         return np.asarray(self.model.draw_posteriors(part, labels, n_draws=N_DRAWS, random_state=0))
