@@ -1,11 +1,13 @@
 """Errors about wrong input say what was expected, what was found and what to do."""
 
+import re
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Lasso, LogisticRegression
@@ -431,6 +433,46 @@ def test_a_fit_that_finds_all_positives_labelled_warns(pu):
     assert record[0].filename == __file__
     with pytest.warns(UserWarning, match="SCARClassifier finds that all positives are labelled"):
         SCARClassifier().fit(pu.X, (pu.X[:, 0] > 0).astype(int))
+
+
+BY_AUDITS = "or audit some unlabelled rows: see scarless.diagnostics.plan_audit."
+FITTED_BY_LIKELIHOOD = {
+    "SAREMClassifier": (SAREMClassifier(propensity_attributes=[2]), BY_AUDITS),
+    "cross-fit": (SAREMClassifier(LogisticRegression(), propensity_attributes=[2], cv=2, random_state=0), BY_AUDITS),
+    "SAREMClassifierCV": (SAREMClassifierCV(propensity_attributes=[2], Cs=[1.0], cv=2, random_state=0), BY_AUDITS),
+    "SARStackingClassifier": (
+        SARStackingClassifier(
+            [("logistic", None)], propensity_attributes=[2], attribute_sets=[[0, 1]], cv=2, random_state=0
+        ),
+        BY_AUDITS,
+    ),
+    "SCARClassifier": (SCARClassifier(), "or pass a label frequency that you know (label_frequency=0.5, for example)."),
+    "PublishedEMClassifier": (
+        PublishedEMClassifier(propensity_attributes=[2]),
+        "or use SAREMClassifier and audit some unlabelled rows.",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", FITTED_BY_LIKELIHOOD)
+def test_the_advice_of_a_fit_that_finds_all_positives_labelled_works(name):
+    """What the warning advises lowers the label frequency. A lower C does not, in this table."""
+    model, remedy = FITTED_BY_LIKELIHOOD[name]
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    labelled, audit = X[:, 0] > 0.3, np.full(120, np.nan)
+    unlabelled = np.flatnonzero(~labelled)[:12]
+    audit[unlabelled] = X[unlabelled, 0] > -0.5
+    with pytest.warns(UserWarning, match=rf"use fewer columns for the class model, {re.escape(remedy)}$"):
+        model = clone(model).fit(X, labelled)
+    assert model.label_frequency_ > 0.9999
+    if hasattr(model, "label_frequency"):
+        advised = model.set_params(label_frequency=0.5).fit(X, labelled)
+    elif hasattr(model, "known"):
+        advised = model.fit(X, labelled, audit=audit)
+    else:
+        advised = SAREMClassifier(propensity_attributes=[2]).fit(X, labelled, audit=audit)
+    assert advised.label_frequency_ < 0.95
 
 
 @pytest.mark.parametrize(

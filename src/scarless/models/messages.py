@@ -59,16 +59,25 @@ _DEPENDS_ON_FORM = (
 )
 
 
-def warn_if_all_labelled(label_frequency: float, name: str) -> None:
-    """Warn if the fit estimates that all positives are labelled: its classifier is then the naive model."""
-    if all_labelled(label_frequency):
-        warn_user(
-            f"{name} finds that all positives are labelled (label frequency {label_frequency:.6f}), so its classifier "
-            "is the naive model. If this is implausible, check whether a column was filled in after the label was "
-            "known, and remove that column. If there is no such column, use fewer columns for the class model, or a "
-            "stronger penalty (lower C).",
-            UserWarning,
-        )
+def warn_if_all_labelled(model: Any) -> None:
+    """Warn if the fit estimates that all positives are labelled: its classifier is then the naive model.
+
+    A stronger penalty is no remedy: the label frequency often stays at 1, or gets there only by the penalty.
+    """
+    if not all_labelled(model.label_frequency_):
+        return
+    remedy = "use SAREMClassifier and audit some unlabelled rows"  # PublishedEMClassifier has no audits
+    if hasattr(model, "known"):
+        remedy = "audit some unlabelled rows: see scarless.diagnostics.plan_audit"
+    elif hasattr(model, "label_frequency"):
+        remedy = "pass a label frequency that you know (label_frequency=0.5, for example)"
+    warn_user(
+        f"{type(model).__name__} finds that all positives are labelled (label frequency "
+        f"{model.label_frequency_:.6f}), so its classifier is the naive model. If this is implausible, check whether a "
+        "column was filled in after the label was known, and remove that column. If there is no such column, use "
+        f"fewer columns for the class model, or {remedy}.",
+        UserWarning,
+    )
 
 
 def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -> None:

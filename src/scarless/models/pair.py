@@ -668,7 +668,7 @@ class PairClassifier(PUClassifier):
         if given.looks is not None:
             self._store_looks(given, problem, fit, inference)
             return
-        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        warn_if_all_labelled(self)
         self._check_pair(problem, fit.f, fit.e)
 
     def _hold(self, pair: FittedPair) -> None:
@@ -702,7 +702,7 @@ class PairClassifier(PUClassifier):
         self.label_frequencies_ = np.array([inference.label_frequency_of(int(kind)).value for kind in looks.kinds])
         self._looks_warnings = tuple(self._messages_about_looks(given, problem, fit, inference))
         if looks.n_looks == 1 and not looks.n_audited:
-            warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+            warn_if_all_labelled(self)
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
         for message in self._looks_warnings:
             warn_user(f"{type(self).__name__}: {message}", UserWarning)

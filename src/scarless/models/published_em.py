@@ -213,7 +213,7 @@ class PublishedEMClassifier(PairClassifier):
         }
         self.log_likelihood_ = float(w @ np.where(w > 0, log_likelihood_of_probabilities(p_f, p_e, s), 0.0))
         self.label_frequency_ = float(w @ (p_f * p_e)) / float(w @ p_f)
-        warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+        warn_if_all_labelled(self)
         self.class_prior_ = float(w @ p_f) / float(w.sum())
         return self
 

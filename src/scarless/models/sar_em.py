@@ -397,7 +397,7 @@ class SAREMClassifier(PairClassifier):
         self.log_likelihood_, self.label_frequency_ = recalibration.log_likelihood, recalibration.label_frequency
         self.class_prior_ = recalibration.class_prior
         if given.looks is None:
-            warn_if_all_labelled(self.label_frequency_, name)
+            warn_if_all_labelled(self)
             warn_if_all_positive(self.class_prior_, problem.labelled_share, name)
             self._warn_about_driver(training, [fit.u], fit.weight, given.e_columns)
         else:

@@ -408,7 +408,7 @@ class SAREMClassifierCV(PairClassifier):
         warn_about_units(problem.engine.units, attribute_names(self), name)
         self.recalibration_, self.log_likelihood_ = recalibration, inference.log_likelihood
         self.label_frequency_, self.class_prior_ = recalibration.label_frequency, recalibration.class_prior
-        warn_if_all_labelled(self.label_frequency_, name)
+        warn_if_all_labelled(self)
         warn_if_all_positive(self.class_prior_, problem.labelled_share, name)
         self._check_pair(problem, chosen.f, chosen.e)
 

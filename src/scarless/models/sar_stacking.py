@@ -510,7 +510,7 @@ class SARStackingClassifier(PairClassifier):
         self.converged_ = all(each.converged for each in (found, *(member.recalibration for member in self.members_)))
         self.class_prior_ = found.class_prior
         if looks is None:
-            warn_if_all_labelled(self.label_frequency_, type(self).__name__)
+            warn_if_all_labelled(self)
             warn_if_all_positive(found.class_prior, problem.labelled_share, type(self).__name__)
             self._warn_if_known_values_disagree()
         else:

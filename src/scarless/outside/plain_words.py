@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive|PublishedEM)Classifier(?:CV)?"
-_PARAMETERS = "C|propensity_C|cv|max_iter|n_starts|tol|random_state|recalibrate|propensity_attributes"
+_PARAMETERS = "C|propensity_C|label_frequency|cv|max_iter|n_starts|tol|random_state|recalibrate|propensity_attributes"
 # Python names in messages of models and diagnostics are replaced by flags of the command line. The first pattern that
 # matches applies. Names in quotes may be column names, and do not change.
 _REMOVED = re.compile(
