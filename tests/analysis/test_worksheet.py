@@ -90,7 +90,7 @@ def sheet(folder, first_sheet):
 
 @pytest.fixture(scope="module")
 def checked_run(fitted, first_sheet, tmp_path_factory):
-    """Return a folder with the results of a fit with the answers of `first_sheet`, in next. Tests must not change it."""
+    """Return a folder with a fit that has the answers of `first_sheet`, in next. Tests must not change it."""
     place = tmp_path_factory.mktemp("checked")
     shutil.copytree(fitted / "run", place / "run")
     replace(first_sheet, folder=place / "run").save(place / "sheet.csv")
