@@ -206,7 +206,7 @@ ON_THE_COMMAND_LINE = {
 @pytest.mark.parametrize("name", ON_THE_COMMAND_LINE)
 def test_flags_of_settings_give_the_same_settings(name):
     settings = Settings(**ON_THE_COMMAND_LINE[name])
-    options = cli._parser().parse_args(["fit", "patients.csv", *settings.to_flags()])
+    options = cli.make_parser().parse_args(["fit", "patients.csv", *settings.to_flags()])
     assert Settings.from_dict(tables._given_settings(options)) == settings
 
 

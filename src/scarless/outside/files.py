@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -50,7 +50,8 @@ def _try_to_write(path: Path, above: Path) -> None:
     """
     first = (path.absolute().relative_to(above).parts or ("scarless",))[0]
     try:
-        (above / first).exists()  # Raises if the name is too long or has a zero byte.
+        with suppress(FileNotFoundError):
+            (above / first).lstat()  # Raises if the name is too long or has a zero byte; `exists` does not since 3.14.
         Path(tempfile.mkdtemp(prefix=f".{first[:200]}-", dir=above)).rmdir()
     except (OSError, ValueError) as error:  # A zero byte in a name raises a ValueError.
         why = getattr(error, "strerror", None) or str(error)
