@@ -118,9 +118,7 @@ def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
 
 def test_there_are_no_import_cycles():
     """Imports inside functions and for type annotations count too."""
-    edges = {
-        module: modules_among(imports_in(path), set(MODULES)) - {module} for module, path in MODULES.items()
-    }
+    edges = {module: modules_among(imports_in(path), set(MODULES)) - {module} for module, path in MODULES.items()}
     assert sum(map(len, edges.values())) > 1000
     assert cycles(edges) == []
 
