@@ -305,6 +305,10 @@ SLOW = (
     "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_jackknifes[Brier",
     "tests/metrics/test_scores.py::test_the_standard_error_is_near_the_bootstraps[average",
     "tests/diagnostics/scar/test_scar_tests.py::test_p_values_are_uniform_under_scar_if_the_model_is_right[kolm",
+    "tests/cli/test_rows.py::test_rows_of_one_patient_with_looks_and_audits[audits",
+    "tests/cli/test_rows.py::test_visit_attributes_can_be_the_only_propensity_attributes[search",
+    "tests/cli/test_tables.py::test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it[search",
+    "tests/saved/test_files.py::test_nan_in_files_without_a_list_of_such_arrays_is_refused[forest",
 )
 
 

@@ -34,8 +34,11 @@ FIT = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--model",
 FIT += ["--exclude", "known", "weight", "last_visit"]
 N = 700
 REPORT = Analysis.report
-# Most tests replace the report, because it takes most of the time of a fit.
-NO_REPORT = lambda *_, **__: SimpleNamespace(save=lambda path: path.write_text(""))  # noqa: E731
+
+
+def no_report(*_, **__):
+    """Replace `Analysis.report` in most tests, because the report takes most of the time of a fit."""
+    return SimpleNamespace(save=lambda path: path.write_text(""))
 
 
 def truth():
@@ -50,7 +53,7 @@ def fitted(tmp_path_factory):
     place = tmp_path_factory.mktemp("worksheets")
     make_patients(N).to_csv(place / "patients.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Analysis, "report", NO_REPORT)
+        patch.setattr(Analysis, "report", no_report)
         assert main(["fit", str(place / "patients.csv"), *FIT, "--id", "patient", "--out", str(place / "run")]) == 0
     return place
 
@@ -60,7 +63,7 @@ def folder(fitted, tmp_path, monkeypatch):
     """Return a copy of the results, which tests may change."""
     shutil.copytree(fitted / "run", tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Analysis, "report", NO_REPORT)
+    monkeypatch.setattr(Analysis, "report", no_report)
     return tmp_path
 
 
@@ -90,13 +93,13 @@ def sheet(folder, first_sheet):
 
 @pytest.fixture(scope="module")
 def checked_run(fitted, first_sheet, tmp_path_factory):
-    """Return a folder with a fit that has the answers of `first_sheet`, in next. Tests must not change it."""
+    """Return a folder with results of a fit with the answers of `first_sheet`, in next. Tests must not change it."""
     place = tmp_path_factory.mktemp("checked")
     shutil.copytree(fitted / "run", place / "run")
     replace(first_sheet, folder=place / "run").save(place / "sheet.csv")
     answered(place / "sheet.csv")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Analysis, "report", NO_REPORT)
+        patch.setattr(Analysis, "report", no_report)
         patch.chdir(place)
         assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
     return place
