@@ -142,3 +142,44 @@ def test_the_penalty_of_a_stack_matters_only_without_named_attributes():
 
     assert np.array_equal(probabilities([2], 1e-3), probabilities([2], 1.0))
     assert not np.allclose(probabilities(None, 1e-3), probabilities(None, 1.0))
+
+
+def test_a_search_does_what_the_program_on_the_page_says():
+    """Two sets of attributes, one penalty: fit in folds, recalibrate, average, recalibrate the mean once more."""
+    from scarless.numerics.linear import Design
+    from scarless.pair.logistic import engine_of
+    from scarless.pair.problem import PairProblem
+    from scarless.pair.recalibrated import recalibrate
+
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(240, 3)), np.ones(240)
+    s = (rng.random(240) < 1 / (1 + np.exp(-2 * X[:, 0]))) * (rng.random(240) < 1 / (1 + np.exp(-X[:, 2]))) * 1.0
+    folds = [(np.flatnonzero(np.arange(240) % 3 != k), np.flatnonzero(np.arange(240) % 3 == k)) for k in range(3)]
+    settings = {"propensity_attributes": [2], "random_state": 0}
+    search = scarless.SAREMClassifierCV(**settings, Cs=[1.0], cv=folds, n_standard_errors=100.0).fit(X, s)
+    assert len(search.selection_.members) == 2
+
+    def logits(columns, rows):
+        model = scarless.SAREMClassifier(
+            **settings, classification_attributes=columns, known=[scarless.PseudoObservations(8)], tol=1e-12
+        ).fit(X[rows], s[rows])
+        return np.append(model.coef_[0], model.intercept_)
+
+    def recalibrated(u):
+        rows = engine_of(X, s=s, w=w, u=u)
+        problem = PairProblem.of(rows, Design.of(np.arange(3)), Design.of(np.array([2])), C=1.0, propensity_C=1.0)
+        return recalibrate(problem, pseudo_weight=8.0)
+
+    out_of_fold, linear = [], []
+    for columns in ([0, 1, 2], [0, 1]):
+        u = np.zeros(240)
+        for train, test in folds:
+            beta = logits(columns, train)
+            u[test] = X[test] @ beta[:3] + beta[3]
+        found = recalibrated(u)
+        out_of_fold.append(found(u))
+        linear.append(found.of_linear(logits(columns, np.arange(240))))
+    last = recalibrated(np.mean(out_of_fold, axis=0))
+    expected = last.of_linear(np.mean(linear, axis=0))
+    np.testing.assert_allclose(np.append(search.coef_[0], search.intercept_), expected, atol=1e-3)
+    np.testing.assert_allclose(search.class_prior_, last.class_prior, atol=1e-3)
