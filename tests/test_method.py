@@ -142,3 +142,98 @@ def test_the_penalty_of_a_stack_matters_only_without_named_attributes():
 
     assert np.array_equal(probabilities([2], 1e-3), probabilities([2], 1.0))
     assert not np.allclose(probabilities(None, 1e-3), probabilities(None, 1.0))
+
+
+def test_a_search_does_what_the_program_on_the_page_says():
+    """Two sets of attributes, one penalty: fit in folds, recalibrate, average, recalibrate the mean once more."""
+    from scarless.numerics.linear import Design
+    from scarless.pair.logistic import engine_of
+    from scarless.pair.problem import PairProblem
+    from scarless.pair.recalibrated import recalibrate
+
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(240, 3)), np.ones(240)
+    s = (rng.random(240) < 1 / (1 + np.exp(-2 * X[:, 0]))) * (rng.random(240) < 1 / (1 + np.exp(-X[:, 2]))) * 1.0
+    folds = [(np.flatnonzero(np.arange(240) % 3 != k), np.flatnonzero(np.arange(240) % 3 == k)) for k in range(3)]
+    settings = {"propensity_attributes": [2], "random_state": 0}
+    search = scarless.SAREMClassifierCV(**settings, Cs=[1.0], cv=folds, n_standard_errors=100.0).fit(X, s)
+    assert len(search.selection_.members) == 2
+
+    def logits(columns, rows):
+        model = scarless.SAREMClassifier(
+            **settings, classification_attributes=columns, known=[scarless.PseudoObservations(8)], tol=1e-12
+        ).fit(X[rows], s[rows])
+        return np.append(model.coef_[0], model.intercept_)
+
+    def recalibrated(u):
+        rows = engine_of(X, s=s, w=w, u=u)
+        problem = PairProblem.of(rows, Design.of(np.arange(3)), Design.of(np.array([2])), C=1.0, propensity_C=1.0)
+        return recalibrate(problem, pseudo_weight=8.0)
+
+    out_of_fold, linear = [], []
+    for columns in ([0, 1, 2], [0, 1]):
+        u = np.zeros(240)
+        for train, test in folds:
+            beta = logits(columns, train)
+            u[test] = X[test] @ beta[:3] + beta[3]
+        found = recalibrated(u)
+        out_of_fold.append(found(u))
+        linear.append(found.of_linear(logits(columns, np.arange(240))))
+    last = recalibrated(np.mean(out_of_fold, axis=0))
+    expected = last.of_linear(np.mean(linear, axis=0))
+    np.testing.assert_allclose(np.append(search.coef_[0], search.intercept_), expected, atol=1e-3)
+    np.testing.assert_allclose(search.class_prior_, last.class_prior, atol=1e-3)
+
+
+def test_boosting_does_what_the_program_on_the_page_says():
+    """Two stages in two folds: trees fitted to G/H with weights H, then the propensity by the observed likelihood."""
+    from scipy.special import expit, logit
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    from scarless.numerics.linear import Design
+    from scarless.pair.cross_fit import LogisticPropensity
+    from scarless.pair.logistic import engine_of
+    from scarless.pair.problem import PairProblem, add_pseudo_observations
+
+    rng = np.random.default_rng(0)
+    X = rng.integers(-3, 4, size=(200, 3)) / 2.0  # few values, so that binning changes nothing
+    s = (rng.random(200) < expit(2 * X[:, 0])) * (rng.random(200) < expit(X[:, 2])) * 1.0
+    even = np.arange(200) % 2 == 0
+    folds = [(np.flatnonzero(even), np.flatnonzero(~even)), (np.flatnonzero(~even), np.flatnonzero(even))]
+    trees = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4)
+    model = scarless.SAREMClassifier(trees, propensity_attributes=[2], cv=folds, random_state=0).fit(X, s)
+
+    def stage(z, gradient):
+        """Add 5 trees to the logits z of all rows, by the model of each fold; return out-of-fold logits."""
+        for fold, (train, _) in enumerate(folds):
+            G, H = gradient(z[fold], train)
+            grown = HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=4, early_stopping=False)
+            z[fold] += grown.fit(X[train], G / H, sample_weight=H).predict(X)
+        return np.where(even, z[1], z[0])
+
+    def separate(z, rows):
+        weight = np.where(s == 1, 1 - s.mean(), s.mean())[rows]
+        p, weight = expit(z[rows]), weight / weight.mean()
+        return weight * (s[rows] - p), weight * p * (1 - p)
+
+    def observed(z, rows):
+        f, e = expit(z[rows]), expit(propensity.v[rows])
+        r = s[rows] - (1 - s[rows]) * f * e / (1 - f * e)
+        return r * (1 - f), f * (1 - f)
+
+    table = engine_of(X[:, [2]], s=s, w=np.ones(200))
+    problem = PairProblem.of(table, Design.of(np.arange(0)), Design.of(np.arange(1)), 1.0, 1.0)
+    pseudo = add_pseudo_observations(table, problem.e, 4.0, swappable=False)
+    propensity = LogisticPropensity(problem._replace(pseudo_observations=pseudo))
+    z = [np.zeros(200), np.zeros(200)]
+    for _ in range(4):  # 20 rounds
+        f = expit(stage(z, separate))
+    propensity.start(f)
+    base = logit(s.mean() / (f @ expit(propensity.v) / f.sum()))
+    z = [np.full(200, base), np.full(200, base)]
+    for _ in range(2):
+        u = stage(z, observed)
+        propensity.update(u)
+    found = model.fitted_pair_.source.fit
+    assert found.best == 1  # the trees of both stages are kept
+    np.testing.assert_allclose(found.u, u, atol=1e-9)

@@ -34,6 +34,9 @@ from scarless.raw.tables import huge_cells
         ("sample_weight counts rows.", "Weights count rows."),
         ("If it holds, use audit_labels='drop'; the class prior is then 0.4.",
          "If it holds, use --audit-labels drop; the class prior is then 0.4."),
+        ("Use a stronger penalty (lower Cs).", "Use a stronger penalty."),
+        ("Pass a label frequency that you know (label_frequency=0.5, for example).",
+         "Pass a label frequency that you know."),
         ("age is a number.", "age is a number."),
     ],
 )  # fmt: skip

@@ -116,8 +116,10 @@ def warn_if_class_prior_is_uncertain(
     )
 
 
-def warn_unless_converged(solution: Solution, name: str, *, total_weight: float, tol: float) -> None:
-    """Warn if a solver did not converge, with the reason and a remedy."""
+def warn_unless_converged(
+    solution: Solution, name: str, *, total_weight: float, tol: float, penalty: str = "C"
+) -> None:
+    """Warn if a solver did not converge, with the reason and a remedy; `penalty` is the parameter of the penalty."""
     gain = solution.gain / total_weight
     if solution.status is Status.AT_INFINITY:
         message = (
@@ -129,13 +131,13 @@ def warn_unless_converged(solution: Solution, name: str, *, total_weight: float,
         message = (
             f"{name} did not converge in max_iter={solution.n_iter} iterations: one more step would gain "
             f"{gain:.1e} in log-likelihood per row, and tol is {tol:.1e}. Raise max_iter, scale the columns, or use a "
-            "stronger penalty (lower C)."
+            f"stronger penalty (lower {penalty})."
         )
     elif solution.status is Status.STALLED:
         message = (
             f"{name} stopped after {solution.n_iter} iterations: no step improves the log-likelihood, although a gain "
             f"of {gain:.1e} per row was predicted (tol is {tol:.1e}). Scale the columns, use a stronger penalty (lower "
-            "C), or raise tol."
+            f"{penalty}), or raise tol."
         )
     else:
         return

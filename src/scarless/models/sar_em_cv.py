@@ -361,7 +361,8 @@ class SAREMClassifierCV(PairClassifier):
             number, place = divmod(candidate, len(grid.pairs()))
             C, propensity_C = grid.pairs()[place]
             fit = fit_at_penalties(paths[number], grid, C, propensity_C, tol=tol, max_iter=self.max_iter)
-            warn_unless_converged(fit.solution, type(self).__name__, total_weight=paths[number].problem.weight, tol=tol)
+            weight = paths[number].problem.weight
+            warn_unless_converged(fit.solution, type(self).__name__, total_weight=weight, tol=tol, penalty="Cs")
             members.append((paths[number].problem._replace(C=C, propensity_C=propensity_C), fit, candidate))
         self.best_index_ = self.selection_.index
         self.best_params_ = self.cv_results_["params"][self.best_index_]

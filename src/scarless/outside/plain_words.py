@@ -10,7 +10,7 @@ _PARAMETERS = "C|propensity_C|label_frequency|cv|max_iter|n_starts|tol|random_st
 # matches applies. Names in quotes may be column names, and do not change.
 _REMOVED = re.compile(
     rf"^(?:{_MODEL}|scar_test)(?: \(EM\))?: (?=\S)"
-    rf"| \((?:exclude=\[.*?\]|(?:{_PARAMETERS})=[^()]*|lower C)\)| If they may be wrong, use within\(lower, upper\)\."
+    rf"| \((?:exclude=\[.*?\]|(?:{_PARAMETERS})=[^()]*|lower Cs?)\)| If they may be wrong, use within\(lower, upper\)\."
     r"|\bscarless\.[a-z]+\.(?=[a-z])"
 )
 _QUOTED_NAMES = re.compile(r"(?<!\w)'[^']* [^']*'(?!\w)")  # column names that contain a space
