@@ -103,7 +103,7 @@ SLOW = (
     "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks_of_dedpul",
     "tests/label_frequency/test_held_out_scores.py::test_scikit_learns_checks[ElkanNoto(cv",
     "tests/label_frequency/test_kernel_mean.py::test_estimator_passes_scikit_learns_checks[KernelMean(max_rows",
-    "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(min_rows",
+    "tests/label_frequency/test_tice.py::test_scikit_learns_checks[TIcE(cv",
     "tests/field/test_lbe.py::test_variants_pass_scikit_learns_checks",
     "tests/field/test_tm.py::test_variants_pass_scikit_learns_checks",
     "tests/field/test_weighted_risk.py::test_variants_pass_scikit_learns_checks",

@@ -74,7 +74,7 @@ def found(data):
 
 @pytest.mark.parametrize(("slope", "shift"), [(0.5, 0.0), (2.0, 0.0), (0.5, 0.7), (1.0, -1.0)])
 def test_slope_and_shift_are_recovered(slope, shift):
-    X, u, s = simulate(n=40000, seed=1)
+    X, u, s = simulate(n=20000, seed=1)
     found = recalibrated(X, slope * u + shift, s)
     assert found.converged
     assert found.slope == pytest.approx(1 / slope, rel=0.06)
