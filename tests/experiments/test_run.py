@@ -494,7 +494,7 @@ def test_scores_at_the_true_prior_depend_on_the_ranking_alone(transform):
 
 def test_scores_of_tied_rows_are_means_over_all_orders():
     f = np.array([0.9, 0.5, 0.5, 0.5, 0.5, 0.2, 0.2])
-    y = np.array([0.0, 1, 0, 1, 0, 1, 0])  # three rows are called positive: the first, and two of the tied rows
+    y = np.array([0.0, 1, 1, 0, 1, 1, 0])  # four rows are called positive: the first, and three of the tied rows
     task = replace(TASK, split=replace(SPLIT, y_test=y), e_test=np.full(7, 0.5))
     ranked = replace(FIT, e=None, is_probability=False)
     tied = scores_of(replace(ranked, f=f), task)
