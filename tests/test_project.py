@@ -34,17 +34,37 @@ def test_files_that_links_and_pictures_name_exist(document):
     assert [link for link in within if not (document.parent / link).exists()] == []
 
 
-def test_every_test_in_the_list_of_slow_tests_exists():
-    """If a slow test is renamed and SLOW is not, `make test` would run it."""
+def lists_of_tests():
+    """Return the values of the constants in tests/conftest.py that are tuples of words."""
     tree = ast.parse((ROOT / "tests/conftest.py").read_text(encoding="utf-8"))
-    (slow,) = [
-        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SLOW"
-    ]
-    for prefix in ast.literal_eval(slow):
-        path, _, name = prefix.partition("::")
-        function = name.partition("[")[0].rpartition("::")[2]
+    assigned = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    return {name: ast.literal_eval(assigned[name]) for name in ("SLOW", "EXTRA", "PACKAGES_OF_EXTRAS")}
+
+
+@pytest.mark.parametrize("name", ["SLOW", "EXTRA"])
+def test_every_test_in_the_lists_of_tests_exists(name):
+    """If a slow test is renamed and SLOW is not, `make test` would run it."""
+    for prefix in lists_of_tests()[name]:
+        path, _, test = prefix.partition("::")
+        function = test.partition("[")[0].rpartition("::")[2]
         texts = [found.read_text(encoding="utf-8") for found in ROOT.glob(f"{path}*")]
         assert any(f"def {function}" in text or not function for text in texts), prefix
+
+
+def test_files_that_import_packages_of_the_extras_are_in_the_list_of_extra_tests():
+    lists = lists_of_tests()
+    for path in ROOT.glob("tests/**/*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        named = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+        named += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
+        if {name.partition(".")[0] for name in named} & set(lists["PACKAGES_OF_EXTRAS"]):
+            assert path.relative_to(ROOT).as_posix().startswith(lists["EXTRA"]), path
+
+
+@pytest.mark.skipif(not (ROOT / ".ci").exists(), reason="the sdist has no folder .ci")
+def test_ci_runs_all_groups_of_fast_tests():
+    commands = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
+    assert commands[-3:] == ["make test", "make test-extras", "make test-oldest"]
 
 
 def test_the_readme_is_short():
