@@ -314,19 +314,27 @@ SLOW = (
 
 # Tests that need packages which `make test` does not install, because few tests use them. `make test-extras` installs
 # them and runs these tests. Entries are beginnings of test ids, as in SLOW.
-PACKAGES_OF_EXTRAS = ("dask", "distributed", "duckdb", "onnx", "onnxruntime", "skl2onnx")
+PACKAGES_OF_EXTRAS = ("dask", "distributed", "duckdb", "fsspec", "onnx", "onnxruntime", "skl2onnx", "yaml")
 EXTRA = (
     "docs/persistence.md",
     "src/scarless/saved/onnx_export.py",
+    "tests/cli/test_cells.py::test_the_error_about_an_output_folder_suggests_a_file_name",
+    "tests/cli/test_tables.py::test_a_model_that_cannot_be_an_onnx_graph_is_refused",
+    "tests/cli/test_tables.py::test_a_stored_model_is_exported_completely_or_not_at_all",
+    "tests/cli/test_tables.py::test_without_onnx_an_export_names_the_extras",
+    "tests/cli/test_tables.py::test_unwritable_folders_are_refused_before_the_file_is_read",
+    "tests/models/test_looks_guards.py::test_audits_and_known_values_do_not_change_the_meaning_of_propensity",
     "tests/saved/asking.py",
     "tests/saved/test_onnx",
     "tests/scale/cluster.py",
     "tests/scale/test_dask",
+    "tests/scale/test_files.py::test_a_file_system_of_fsspec",
     "tests/scale/test_looks.py",
     "tests/scale/test_parquet.py::test_files_of_pyarrow_polars_and_duckdb_are_read_alike",
     "tests/scale/test_parquet.py::test_the_index_of_dask_is_not_an_attribute",
     "tests/scale/test_sources.py",
     "tests/test_capabilities.py",
+    "tests/test_conda_recipe.py",
 )
 MISSING = [name for name in PACKAGES_OF_EXTRAS if find_spec(name) is None]
 
