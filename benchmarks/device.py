@@ -29,10 +29,12 @@ from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
 
 
-def draw(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return attributes and labels."""
+def draw(n: int, d: int, seed: int = 0, n_binary: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return attributes and labels. The last `n_binary` columns are 0 or 1, mostly 0."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
+    if n_binary:
+        X[:, -n_binary:] = rng.random((n, n_binary)) < rng.uniform(0.01, 0.3, size=n_binary)
     f = 1 / (1 + np.exp(-X[:, :10] @ rng.normal(size=10) * 0.7))
     e = 1 / (1 + np.exp(0.3 - X[:, 10:14] @ rng.normal(size=4) * 0.7))
     return X, (rng.random(n) < f * e).astype(np.float64)
@@ -50,9 +52,9 @@ def best(function: Any, torch: Any, device: str, repeats: int = 5) -> float:
     return min(times)
 
 
-def one_fit(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
+def one_fit(torch: Any, device: str, n: int, d: int, n_binary: int = 0) -> dict[str, Any]:
     """Return the times of a fit on the device and on the cores, and the differences of the results."""
-    X, s = draw(n, d)
+    X, s = draw(n, d, n_binary=n_binary)
     A, b = torch.asarray(X, device=device), torch.asarray(s, device=device)
     options = {"propensity_attributes": list(range(10, 14))}
     with sklearn.config_context(array_api_dispatch=True):
@@ -62,7 +64,8 @@ def one_fit(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
     here = SAREMClassifier(**options).fit(X, s)
     apart = abs(there.log_likelihood_ - here.log_likelihood_) / n
     return {
-        "part": "fit", "rows": n, "columns": d, "device_seconds": seconds, "cores_seconds": cores,
+        "part": "fit", "dataset": f"{n_binary} columns of 0 and 1" if n_binary else None,
+        "rows": n, "columns": d, "device_seconds": seconds, "cores_seconds": cores,
         "ratio": cores / seconds, "apart_per_row": apart, "coef_apart": float(np.abs(there.coef_ - here.coef_).max()),
     }  # fmt: skip
 
@@ -136,12 +139,12 @@ def single(torch: Any, device: str, n: int, d: int) -> dict[str, Any]:
 
 SIZES = {
     "cuda": {
-        "fit": [(464_809, 58)], "float32": [(464_809, 58)], "pass": [(464_809, 58), (20_000_000, 54)],
-        "search": [(464_809, 58)], "bootstrap": [(48_842, 111, 1000)],
+        "fit": [(464_809, 58), (464_809, 58, 38)], "float32": [(464_809, 58)],
+        "pass": [(464_809, 58), (20_000_000, 54)], "search": [(464_809, 58)], "bootstrap": [(48_842, 111, 1000)],
     },
     "cpu": {
-        "fit": [(20_000, 58)], "float32": [(20_000, 58)], "pass": [(20_000, 58)], "search": [(5_000, 20)],
-        "bootstrap": [(2_000, 20, 100)],
+        "fit": [(20_000, 58), (20_000, 58, 38)], "float32": [(20_000, 58)], "pass": [(20_000, 58)],
+        "search": [(5_000, 20)], "bootstrap": [(2_000, 20, 100)],
     },
 }  # fmt: skip
 PARTS = {"fit": one_fit, "float32": single, "pass": one_pass, "search": search, "bootstrap": bootstrap}
