@@ -234,11 +234,11 @@ def test_a_distribution_that_fails_or_contains_a_path_is_named(root, monkeypatch
 
     def build(_, program, option, folder):
         with zipfile.ZipFile(f"{folder}/a.whl", "w") as wheel:
-            wheel.writestr("a/b.py", "x = '/work/checkout'\n")
+            wheel.writestr("a/b.py", "x = '/Users/eve/checkout'\n")
         return finished()
 
     monkeypatch.setattr(release, "python", build)
-    assert item("dist").complaints(root) == ["a.whl: a/b.py contains /work/checkout: write a relative path"]
+    assert item("dist").complaints(root) == ["a.whl: a/b.py contains /Users/eve: write a relative path"]
 
 
 def test_the_texts_of_an_sdist_are_read(tmp_path):
