@@ -11,7 +11,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # Each process begins with a block of consecutive tests, and so creates the fixtures that they share only once.
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
-.PHONY: demo docs paper test test-extras test-all test-torch test-slow test-random test-oldest test-shards test-dist \
+.PHONY: demo docs paper test test-long test-extras test-all test-torch test-slow test-random test-oldest test-shards test-dist \
   release-check fuzz format benchmark clean
 
 # Inspect a file of 6,000 patients, fit a model, and write a report and a worksheet of rows to check. The last lines of
@@ -29,14 +29,18 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not extra"
+	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long and not slow and not extra"
+
+# Run the tests that take about a second or more each, which `make test` leaves out. CI runs them too.
+test-long: $(VENV)/.test
+	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "long and not slow and not extra"
 
 # Run the tests that need more packages: Dask, DuckDB and ONNX.
 test-extras: $(VENV)/.test-all
 	$(ONE_THREAD) SCARLESS_TEST_EXTRAS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "extra and not slow"
 
 # Run all tests except those that need torch.
-test-all: test test-extras test-slow
+test-all: test test-long test-extras test-slow
 
 # Run the slow tests: real clusters, killed processes, pages in a browser, scikit-learn's checks of the slowest models.
 test-slow: $(VENV)/.test-all
@@ -54,7 +58,7 @@ test-torch:
 test-random: $(VENV)/.test-all
 	$(ONE_THREAD) HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-# Run the tests of `make test` with the oldest versions of all dependencies that pyproject.toml allows.
+# Run all tests that are not slow with the oldest versions of all dependencies that pyproject.toml allows.
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test-all]"

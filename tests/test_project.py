@@ -1,8 +1,8 @@
 """The files in the root folder agree with the package and with each other."""
 
-import ast
 import re
 import tomllib
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -34,37 +34,43 @@ def test_files_that_links_and_pictures_name_exist(document):
     assert [link for link in within if not (document.parent / link).exists()] == []
 
 
-def lists_of_tests():
-    """Return the values of the constants in tests/conftest.py that are tuples of words."""
-    tree = ast.parse((ROOT / "tests/conftest.py").read_text(encoding="utf-8"))
-    assigned = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
-    return {name: ast.literal_eval(assigned[name]) for name in ("SLOW", "EXTRA", "PACKAGES_OF_EXTRAS")}
+GROUPS = tomllib.loads((ROOT / "tests/groups.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", ["SLOW", "EXTRA"])
-def test_every_test_in_the_lists_of_tests_exists(name):
-    """If a slow test is renamed and SLOW is not, `make test` would run it."""
-    for prefix in lists_of_tests()[name]:
+@pytest.mark.parametrize("group", ["long", "slow", "extra"])
+def test_every_test_in_a_group_exists(group):
+    """If a slow test is renamed and its entry is not, `make test` would run it."""
+    for prefix in GROUPS[group]:
         path, _, test = prefix.partition("::")
-        function = test.partition("[")[0].rpartition("::")[2]
+        function = test.partition("[")[0].rpartition("::")[2].rpartition(".")[2]
         texts = [found.read_text(encoding="utf-8") for found in ROOT.glob(f"{path}*")]
-        assert any(f"def {function}" in text or not function for text in texts), prefix
+        assert any(re.search(rf"(def|class) {function}|^{function} =", text) or not function for text in texts), prefix
+    assert len(set(GROUPS[group])) == len(GROUPS[group])
 
 
-def test_files_that_import_packages_of_the_extras_are_in_the_list_of_extra_tests():
-    lists = lists_of_tests()
+def test_files_that_import_packages_of_the_extras_are_in_the_group_of_extra_tests():
     for path in ROOT.glob("tests/**/*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        named = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
-        named += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
-        if {name.partition(".")[0] for name in named} & set(lists["PACKAGES_OF_EXTRAS"]):
-            assert path.relative_to(ROOT).as_posix().startswith(lists["EXTRA"]), path
+        named = re.findall(r"^(?:import|from) (\w+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        if set(named) & set(GROUPS["packages_of_extras"]):
+            assert path.relative_to(ROOT).as_posix().startswith(tuple(GROUPS["extra"])), path
+
+
+def groups_run_by(target: str) -> str:
+    """Return the expression by which a target of the Makefile selects its tests."""
+    recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    return re.search(r'pytest .*-m "?([^"\n]+)', recipe[1])[1]
 
 
 @pytest.mark.skipif(not (ROOT / ".ci").exists(), reason="the sdist has no folder .ci")
-def test_ci_runs_all_groups_of_fast_tests():
+def test_ci_runs_every_test_that_is_not_slow():
     commands = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
-    assert commands[-3:] == ["make test", "make test-extras", "make test-oldest"]
+    targets = [command.removeprefix("make ") for command in commands if command.startswith("make ")]
+    assert targets == ["test", "test-long", "test-extras", "test-oldest"]
+    selections = [groups_run_by(target) for target in targets]
+    assert selections[-1] == "not slow"
+    for long, extra in product([False, True], repeat=2):
+        of_test = {"long": long, "extra": extra, "slow": False}
+        assert sum(eval(selection, {}, of_test) for selection in selections[:-1]) == 1
 
 
 def test_the_readme_is_short():

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.outside.test_windows import files_that_mention
 from tests.test_house import OPTIONAL
 
 import scarless
@@ -227,7 +228,7 @@ def needs_of(tree: ast.Module, constants: dict[str, str]) -> list[tuple[str, str
 
 def test_the_extra_that_a_message_names_brings_the_package():
     """Otherwise a user would install what the message says, and get the same message again."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+    trees = files_that_mention(SOURCE, {"need(", "SCALE", "DASK", "REPRODUCE"})
     constants = {
         node.targets[0].id: node.value.value
         for tree in trees.values()
