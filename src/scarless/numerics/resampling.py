@@ -6,19 +6,17 @@ weights.
 """
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Integers, Vector, in_float64, in_numpy, like, namespace_of
 
 _MAX_TABLED_MEANS = 50  # largest number of distinct means for which tables of cumulative probabilities are used
 
 
-def poisson_counts(number: NDArray[Any], mean: Vector, seed: int) -> Vector:
-    """Return a Poisson count for each row number, with the given means.
+def poisson_counts(number: Integers, mean: Vector, seed: int) -> Vector:
+    """Return a Poisson count for each row number, with the given means; on the device of the means if all are equal.
 
     Examples
     --------
@@ -28,9 +26,11 @@ def poisson_counts(number: NDArray[Any], mean: Vector, seed: int) -> Vector:
     >>> bool((poisson_counts(np.arange(5, 9), np.ones(4), 7) == counts[5:9]).all())
     True
     """
-    u = uniforms(number, seed)
-    if mean.size and mean[0] > 0 and (mean == mean[0]).all():  # the most frequent case
-        return np.searchsorted(_cumulative_probabilities(float(mean[0])), u, side="right").astype(np.float64)
+    xp, mean_of_first = namespace_of(mean), float(mean[0]) if mean.shape[0] else 0.0
+    if mean_of_first > 0 and bool(xp.all(mean == mean_of_first)):  # the most frequent case
+        u = uniforms(number if xp is np else xp.asarray(number, dtype=xp.int64, device=mean.device), seed)
+        return in_float64(xp.searchsorted(like(u, _cumulative_probabilities(mean_of_first)), u, side="right"))
+    u, mean = uniforms(number, seed), in_numpy(mean)
     means = np.unique(mean)
     if means.size > _MAX_TABLED_MEANS:
         return np.asarray(poisson.ppf(u, mean))
@@ -47,7 +47,7 @@ def _cumulative_probabilities(mean: float) -> Vector:
     return np.asarray(poisson.cdf(np.arange(int(poisson.isf(1e-16, mean)) + 1), mean))
 
 
-def uniforms(number: NDArray[Any], seed: int) -> Vector:
+def uniforms(number: Integers, seed: int) -> Vector:
     """Return a pseudo-random number in [0, 1) for each row number, a splitmix64 hash of row number and seed.
 
     Examples
@@ -56,12 +56,25 @@ def uniforms(number: NDArray[Any], seed: int) -> Vector:
     >>> print(f"{u.mean():.1f} {u.min():.1f} {u.max():.1f}")
     0.5 0.0 1.0
     """
-    mixed = np.asarray(number).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed += _mixed(np.array([seed], dtype=np.uint64))
-    return np.asarray((_mixed(mixed) >> np.uint64(11)) * 2.0**-53)
+    offset = int(_mixed(np.asarray([seed], dtype=np.int64))[0])
+    if namespace_of(number) is np:
+        number = np.asarray(number, dtype=np.int64)
+    bits = _mixed(number * _signed(0x9E3779B97F4A7C15) + offset)
+    return in_float64((bits >> 11) & (2**53 - 1)) * 2.0**-53
 
 
-def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(bits ^ (bits >> np.uint64(31)))
+def _mixed(bits: Integers) -> Integers:
+    """Return the last steps of splitmix64. Products of 64-bit integers keep their last 64 bits, signed or not."""
+    bits = (bits ^ _shifted(bits, 30)) * _signed(0xBF58476D1CE4E5B9)
+    bits = (bits ^ _shifted(bits, 27)) * _signed(0x94D049BB133111EB)
+    return bits ^ _shifted(bits, 31)
+
+
+def _shifted(bits: Integers, places: int) -> Integers:
+    """Shift bits to the right and fill with 0. A shift of signed integers, the only ones of PyTorch, fills with 1."""
+    return (bits >> places) & (2 ** (64 - places) - 1)
+
+
+def _signed(number: int) -> int:
+    """Return the signed 64-bit integer with the bits of an unsigned one."""
+    return number - 2**64 if number >= 2**63 else number

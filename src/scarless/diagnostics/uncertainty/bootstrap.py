@@ -27,7 +27,7 @@ from scarless.engines.lockstep import go_in_lockstep, in_lockstep
 from scarless.models.base import can_fit_from_engine, class_probability, clone_without_checks, fit_again
 from scarless.models.pair import refuse_wrapped
 from scarless.models.summary import attribute_names
-from scarless.numerics.arrays import ArrayLike, Vector, in_numpy
+from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.resampling import poisson_counts
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
@@ -308,7 +308,7 @@ class _InMemory(NamedTuple):
 
 
 def _drawn(X: Any, rows: Rows, seed: int) -> dict[str, Any]:
-    return {"w": poisson_counts(rows.number, in_numpy(rows["w"]), seed)}
+    return {"w": poisson_counts(rows.number, rows["w"], seed)}
 
 
 def _job(
