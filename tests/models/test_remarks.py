@@ -135,7 +135,9 @@ def test_reprs_equal_those_of_scikit_learn_except_for_the_comment():
 )
 def test_few_labels_get_a_remark(pu, kind, options):
     rows = np.r_[np.flatnonzero(pu.s == 1)[:6], np.flatnonzero(pu.s == 0)[:30]]
-    told = "Only 6 labelled rows: rely on the ranking of rows, but not on the class prior and the label frequency"
+    told = "Only 6 labelled rows: the ranking of rows is rough. Do not rely on the class prior and the label frequency"
     model = kind(propensity_attributes=[2], **options).fit(pu.X[rows], pu.s[rows])
     assert told in " ".join(str(model.summary()).split())
-    assert "rely on the ranking" not in str(SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).summary())
+    assert "the ranking of rows is rough" not in str(
+        SAREMClassifier(propensity_attributes=[2]).fit(pu.X, pu.s).summary()
+    )

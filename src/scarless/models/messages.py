@@ -102,7 +102,7 @@ def warn_if_class_prior_is_uncertain(
     why = f"there {rows}" if few else "the labels do not determine the class prior"
     span = "" if interval is None else f", 95% interval {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
-    ranking = "You can rely on the ranking of rows."
+    ranking = "The ranking of rows is rough with so few labels." if few else "The ranking of rows hardly depends on it."
     if swappable:
         ranking = (
             "The class model and the propensity model use the same columns and may be swapped: compare the ranking of "

@@ -249,13 +249,13 @@ def few_labels_remarks(labelled: float) -> list[str]:
     Examples
     --------
     >>> few_labels_remarks(4.0)[0][:23], few_labels_remarks(60.0)
-    ('Only 4 labelled rows: r', [])
+    ('Only 4 labelled rows: t', [])
     """
     if labelled >= FEW_LABELS:
         return []
     return [
-        f"Only {_count(labelled)} labelled row{'' if labelled == 1 else 's'}: rely on the ranking of rows, but not on "
-        "the class prior and the label frequency. The intervals of both may be too short."
+        f"Only {_count(labelled)} labelled row{'' if labelled == 1 else 's'}: the ranking of rows is rough. Do not "
+        "rely on the class prior and the label frequency: the intervals of both may be too short."
     ]
 
 
