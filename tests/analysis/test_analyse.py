@@ -20,6 +20,7 @@ from scarless import (
 )
 from scarless.analysis import ColumnRoles, analyse, predict_table
 from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
+from scarless.analysis.columns import notes_on_values_without_labels
 from scarless.analysis.settings import Settings, read_run
 from scarless.diagnostics.leaks import find_leaks
 
@@ -368,3 +369,47 @@ def test_intervals_with_survey_weights_are_based_on_the_number_of_rows():
     assert any("they are treated as survey weights" in note for note in heavy.notes)
     (low, high), (lowest, highest) = (each.model.class_prior_interval() for each in (heavy, plain))
     assert high - low > 0.5 * (highest - lowest)
+
+
+@pytest.mark.parametrize(
+    ("site", "what"),
+    [
+        pytest.param({True: "B", False: "A"}, "the value 'B'", id="text"),
+        pytest.param({True: 0, False: 1}, "the value '0'", id="two numbers"),
+        pytest.param({True: False, False: True}, "the value 'False'", id="booleans"),
+        pytest.param({True: None, False: "A"}, "an empty cell", id="one value and empty cells"),
+        pytest.param({True: None}, "an empty cell", id="two values and empty cells"),
+    ],
+)
+def test_a_value_of_a_propensity_attribute_without_any_label_is_reported(patients, site, what):
+    """Where positives are never labelled, no method can count them from labels; the estimates were silently too low."""
+    n = len(patients)
+    never = np.random.default_rng(1).random(n) < 0.5
+    values = [site.get(bool(each), "A" if k % 2 else "C") for k, each in enumerate(never)]
+    table = patients.assign(site=pd.Series(values, dtype=object if None in values else None))
+    s = patients["diagnosed"].notna().to_numpy() & ~never
+    settings = Settings(label="diagnosed", propensity_attributes=("visits", "site", "insurance"))
+    notes = notes_on_values_without_labels(table, settings, s, np.zeros(n, dtype=bool))
+    (note,) = notes
+    assert note.startswith(f"None of the {never.sum():,} rows with {what} in 'site' has a label, but ")
+    assert "leave these rows out, or audit some of them (--audit)" in note
+    audited = never & (np.cumsum(never) <= 10)  # ten audits show how many of these rows are positive
+    assert notes_on_values_without_labels(table, settings, s, audited) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rare_values_and_numbers_without_labels_are_not_reported(seed):
+    table = make_patients(1200, seed=seed)
+    table["rare"] = np.where(table["diagnosed"].isna() & (np.arange(1200) % 40 == 0), "rare", "usual")
+    table["visits"] = np.where(table["diagnosed"].isna(), table["visits"], 3 + table["visits"])
+    names = ("visits", "insurance", "rare", "last_visit", "smoker")
+    settings = Settings(label="diagnosed", propensity_attributes=names)
+    s = table["diagnosed"].notna()
+    assert notes_on_values_without_labels(table, settings, s, np.zeros(1200, dtype=bool)) == []
+
+
+def test_analyse_reports_a_value_without_any_label(patients):
+    never = np.arange(len(patients)) % 2 == 0
+    table = patients.assign(site=np.where(never, "B", "A"), diagnosed=patients["diagnosed"].where(~never, None))
+    found = analyse(table, "diagnosed", propensity_attributes=["visits", "site"], model="logistic", columns=WITHOUT)
+    assert sum("rows with the value 'B' in 'site' has a label" in note for note in found.notes) == 1

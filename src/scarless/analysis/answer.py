@@ -21,6 +21,7 @@ from scarless.analysis.columns import (
     choose_features,
     fit_params,
     notes_on_duplicates,
+    notes_on_values_without_labels,
     seen_categories,
     with_numbers,
 )
@@ -464,7 +465,8 @@ def analyse_table(
     report_step("preparing the columns")
     features, feature_notes, leaks = choose_features(table, settings, found.s)
     duplicate_notes = notes_on_duplicates(table, settings.id, settings.groups)
-    before = [*found.notes, *read, *duplicate_notes, *notes_on(settings), *feature_notes]
+    never_labelled = notes_on_values_without_labels(table, settings, found.s, found.audited)
+    before = [*found.notes, *read, *duplicate_notes, *notes_on(settings), *feature_notes, *never_labelled]
     columns, groups = table[features], table[settings.groups].to_numpy() if settings.groups else None
     prepared: list[Any] = []
 
