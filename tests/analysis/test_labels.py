@@ -105,6 +105,22 @@ def test_any_value_can_mark_a_label():
     np.testing.assert_array_equal(found.s, [1, 0, 1])
 
 
+@pytest.mark.parametrize("value", ["healthy", "Unknown", "none", "not tested", "No diagnosis", "nicht getestet"])
+def test_a_single_value_that_denies_the_class_does_not_mark_a_label(value):
+    """Next to empty cells, such a value was read as the label, which turned the classes round without a word."""
+    values = pd.Series([value, None, value])
+    with pytest.raises(ValueError, match=f"has only the value '{value}', which usually means no label"):
+        read_labels(values, "dx")
+    np.testing.assert_array_equal(read_labels(values, "dx", pos_label=value).s, [1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "value", ["E11.9", "Non-Hodgkin lymphoma", "Diabetes without complications", "Normalised", "x"]
+)
+def test_a_single_name_of_a_disease_marks_a_label(value):
+    np.testing.assert_array_equal(read_labels(pd.Series([value, None]), "dx").s, [1, 0])
+
+
 REFUSED = {
     "two values": (["a", "b"], None, r"'kind' has 2 values, and it is not clear which of them mark a labelled row"),
     "three values": (
