@@ -14,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.extras import need
+from scarless.raw.dates import dates_again, refuse_unread, warn_about_order
 from scarless.scale.preparing import FilePreparation
 from scarless.scale.raw_columns import (
     CATEGORIES,
@@ -230,12 +231,14 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         # If two columns would get the same name, the vectoriser alone transforms all columns, and finds other names.
         if len(set(self.all_outputs_)) < len(self.all_outputs_):
             parts = self._fit_parts(X, [])
+        if hasattr(X, "columns"):
+            warn_about_order(X, self._date_formats())
         return self._in_order(parts)
 
     def transform(self, X: Any) -> Any:
         """Return the transformed table; it must have the columns of the fit."""
         if self.numbers_ is None:
-            return self.vectoriser_.transform(X)
+            return self._vectorise(X)
         names = [str(name) for name in getattr(X, "columns", ())]
         if names != self.feature_names_in_:
             new, absent = set(names) - set(self.feature_names_in_), set(self.feature_names_in_) - set(names)
@@ -248,8 +251,24 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             X = X.to_pandas()
         parts = [self.numbers_.transform(X.iloc[:, self._places(numbers=True)])]
         if self.vectoriser_ is not None:
-            parts.append(self.vectoriser_.transform(X.iloc[:, self._places(numbers=False)]))
+            parts.append(self._vectorise(X.iloc[:, self._places(numbers=False)]))
         return self._in_order(parts)
+
+    def _vectorise(self, X: Any) -> Any:
+        """Return the output of the vectoriser; raise if a column of dates cannot be read."""
+        if not hasattr(X, "columns"):
+            return self.vectoriser_.transform(X)
+        formats = self._date_formats()
+        X = dates_again(X, formats)
+        made = self.vectoriser_.transform(X)
+        refuse_unread(X, made, self.input_to_outputs_, formats)
+        return made
+
+    def _date_formats(self) -> dict[str, str | None]:
+        """Return the columns of dates and the formats of their texts; None for columns that held dates in the fit."""
+        steps: Any = getattr(self.vectoriser_, "all_processing_steps_", {})
+        dates = [name for name, kind in self.column_to_kind_.items() if _KINDS.get(kind) == DATE and name in steps]
+        return {name: next((each.format_ for each in steps[name] if hasattr(each, "format_")), None) for name in dates}
 
     @property
     def columns_(self) -> list[RawColumn]:

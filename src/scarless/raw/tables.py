@@ -298,7 +298,7 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
         if name in text:
             changed[name] = _as_categories(X[name])
         elif is_text(X[name]):
-            found = read_column(_cells(X[name]))
+            found = read_column(cells_of(X[name]))
             if name in number and found.n_cells and not np.isfinite(found.values).any():
                 raise ValueError(
                     f"--number names column {str(name)!r}, which holds no number. Remove the column from --number."
@@ -326,11 +326,11 @@ def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
         scale = scales.get(str(name))
         if scale is None or not holds_no_numbers(X[name]):
             continue
-        found = read_column(_cells(X[name]), NumberRange(*scale))
+        found = read_column(cells_of(X[name]), NumberRange(*scale))
         if found.unreadable > MAX_UNREADABLE_SHARE_NEW_ROWS:
             raise ValueError(
                 f"Column {str(name)!r} held numbers in the fit, but here {found.n_unreadable:,} of {found.n_cells:,} "
-                f"cells ({found.unreadable:.0%}) cannot be read as numbers: {_shown(_unreadable(found))} (rows are "
+                f"cells ({found.unreadable:.0%}) cannot be read as numbers: {shown_cells(_unreadable(found))} (rows are "
                 f"counted from 1). Only up to {MAX_UNREADABLE_SHARE_NEW_ROWS:.0%} are treated as missing. Write "
                 "numbers, or leave the cells empty."
             )
@@ -346,7 +346,7 @@ def scales_of(X: Any) -> dict[str, tuple[float, float, bool]]:
     found = {}
     for name in X.columns:
         if is_text(X[name]):
-            read = read_column(_cells(X[name]))
+            read = read_column(cells_of(X[name]))
             # The preparation reads texts as numbers if all of them are plain numbers.
             numbers = read.n_cells > 0 and not read.odd and read.n_unreadable == 0
             values = read.values if numbers else None
@@ -388,7 +388,7 @@ def is_text(column: Any) -> bool:
     kind = str(column.dtype).lower()
     if not kind.startswith(("object", "str", "large_string")):
         return False
-    return kind != "object" or not any(isinstance(cell, bool | np.bool_ | list | dict) for cell in _cells(column))
+    return kind != "object" or not any(isinstance(cell, bool | np.bool_ | list | dict) for cell in cells_of(column))
 
 
 def holds_no_numbers(column: Any) -> bool:
@@ -400,10 +400,10 @@ def message_about_numbers(name: str, found: ColumnReading, *, again: bool = Fals
     """Return a message that lists the cells that are not plain numbers, and how they were read."""
     read = [(row, cell, value) for row, cell, value in found.odd if not np.isnan(value)]
     unread = _unreadable(found)
-    parts = [f"{len(read):,} {'were' if len(read) > 1 else 'was'} converted: {_shown(read)}"] if read else []
+    parts = [f"{len(read):,} {'were' if len(read) > 1 else 'was'} converted: {shown_cells(read)}"] if read else []
     if unread:
         verb = "are" if len(unread) > 1 else "is"
-        parts.append(f"{len(unread):,} {verb} treated as missing: {_shown(unread)}")
+        parts.append(f"{len(unread):,} {verb} treated as missing: {shown_cells(unread)}")
     n = len(found.odd)
     cells = f"{n:,} of its cells are not plain numbers" if n > 1 else "1 of its cells is not a plain number"
     change = (
@@ -424,7 +424,7 @@ def question_of(name: str, found: ColumnReading) -> str:
     return (
         f"Does column {name!r} hold numbers? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are "
         f"numbers, and {found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as numbers: "
-        f"{_shown(_unreadable(found))} (rows are counted from 1). If the column holds numbers and these cells are "
+        f"{shown_cells(_unreadable(found))} (rows are counted from 1). If the column holds numbers and these cells are "
         f"missing values, use --number {quoted(name)}, or in Python pandas.to_numeric(table[{name!r}], "
         f"errors='coerce'). If it holds text, use --text {quoted(name)}, or in Python "
         f"table[{name!r}].astype('category')."
@@ -434,7 +434,7 @@ def question_of(name: str, found: ColumnReading) -> str:
 def _message_about_text(name: str, found: ColumnReading) -> str:
     return (
         f"Column {name!r} is read as text: most of its cells are numbers, but {found.n_unreadable:,} of "
-        f"{found.n_cells:,} are not, such as ranges or codes: {_shown(_unreadable(found))} (rows are counted from 1). "
+        f"{found.n_cells:,} are not, such as ranges or codes: {shown_cells(_unreadable(found))} (rows are counted from 1). "
         f"If the column holds numbers and these cells are missing values, use --number {quoted(name)}, or in Python "
         f"pandas.to_numeric(table[{name!r}], errors='coerce')."
     )
@@ -444,7 +444,7 @@ def _unreadable(found: ColumnReading) -> list[tuple[int, str, float]]:
     return [each for each in found.odd if np.isnan(each[2])]
 
 
-def _shown(cells: list[tuple[int, str, float]]) -> str:
+def shown_cells(cells: list[tuple[int, str, float]]) -> str:
     shown = [
         f"row {row + 1} {cell[:_MAX_NUMBER_LENGTH]!r}" + ("" if np.isnan(value) else f" as {value:g}")
         for row, cell, value in cells[:_MAX_CELLS_SHOWN]
@@ -452,7 +452,7 @@ def _shown(cells: list[tuple[int, str, float]]) -> str:
     return ", ".join(shown) + (f" and {len(cells) - _MAX_CELLS_SHOWN:,} more" if len(cells) > _MAX_CELLS_SHOWN else "")
 
 
-def _cells(column: Any) -> Any:
+def cells_of(column: Any) -> Any:
     """Return the cells of a column of pandas or polars as objects."""
     if hasattr(column, "to_list"):
         cells = np.empty(len(column), dtype=object)
