@@ -115,8 +115,6 @@ def test_a_single_value_that_denies_the_class_does_not_mark_a_label(value):
 
 
 @pytest.mark.parametrize("value", ["E11.9", "Non-Hodgkin lymphoma", "Diabetes without complications", "x"])
-    "value", ["E11.9", "Non-Hodgkin lymphoma", "Diabetes without complications", "Normalised", "x"]
-)
 def test_a_single_name_of_a_disease_marks_a_label(value):
     np.testing.assert_array_equal(read_labels(pd.Series([value, None]), "dx").s, [1, 0])
 

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from scarless import SAREMClassifier, TableClassifier
+from scarless import NaiveClassifier, SAREMClassifier, TableClassifier
 from scarless.raw.tables import (
     NumberRange,
     numbers_again,
@@ -15,6 +15,7 @@ from scarless.raw.tables import (
     read_column,
     read_numbers,
     scales_of,
+    warn_if_far_outside,
 )
 
 N = 1500
@@ -241,3 +242,58 @@ def test_suggested_options_are_quoted():
     cells = [str(i) for i in range(200)] + ["rubbish"] * 5
     _, _, (question,) = read_numbers(pd.DataFrame({"Hb $(x)": cells}))
     assert "--number 'Hb $(x)'" in question
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@pytest.mark.parametrize(
+    ("fit", "new", "message"),
+    [
+        (
+            [150, 170, 195.5],
+            [1.7],
+            r"1 row has a value of 'x' that is far .* between 150 and 195.5 \(the first is 1.7 in",
+        ),
+        (
+            [150, 170, 195.5],
+            [None, 1700, 1800.0],
+            r"2 of 3 rows have .* \(the first is 1700 in row 2, counted from 1\)",
+        ),
+        ([0, 1, 1, 0], [1, 2, 2], r"2 of 3 rows have a value of 'x' that is far from all values of the fit, which are"),
+        ([2, 1, 1, 2], [1, 0, 0], "2 of 3 rows have .* Check the values and their unit"),
+    ],
+    ids=["metres", "millimetres", "1 and 2", "0 and 1"],
+)
+def test_numbers_far_outside_the_range_of_the_fit_cause_a_warning(frame, fit, new, message):
+    """A single row in another unit got a probability near 0 or 1 without a word."""
+    scales = scales_of(frame({"x": np.array(fit, dtype=float)}))
+    with pytest.warns(UserWarning, match=message):
+        warn_if_far_outside(frame({"x": np.array(new, dtype=float)}), scales)
+
+
+@pytest.mark.parametrize(
+    ("fit", "new"),
+    [
+        ([2023, 2024], [2025, 2025, 2026]),
+        ([150, 190], [110, 230, np.nan]),
+        ([0, 1] * 50, [0, 1] * 50 + [2]),
+        ([5, 5], [9]),
+    ],
+    ids=["year", "height", "rare count", "constant"],
+)
+def test_numbers_near_the_range_of_the_fit_cause_no_warning(fit, new):
+    scales = scales_of(pd.DataFrame({"x": np.array(fit, dtype=float)}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_far_outside(pd.DataFrame({"x": np.array(new, dtype=float)}), scales)
+        warn_if_far_outside(pd.DataFrame({"x": np.empty(0)}), scales)
+
+
+def test_a_table_classifier_warns_about_new_rows_in_another_unit():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"height": rng.normal(170, 10, 300), "visits": rng.poisson(2, 300)})
+    model = TableClassifier(NaiveClassifier()).fit(table, table["height"] + rng.normal(0, 10, 300) > 180)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_proba(table)
+    with pytest.warns(UserWarning, match="300 of 300 rows have a value of 'height' that is far from all values"):
+        model.predict_proba(table.assign(height=table["height"] / 100))

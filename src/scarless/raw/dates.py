@@ -18,8 +18,8 @@ from scarless.raw.tables import (
     cells_of,
     holds_no_numbers,
     is_text,
+    listed_cells,
     replaced,
-    shown_cells,
 )
 
 DAY, MONTH = "day", "month"  # the first part of a date such as 03/04/2024
@@ -102,7 +102,7 @@ def refuse_unread(X: Any, parts: Any, outputs: Mapping[str, list[str]], formats:
         bad = np.flatnonzero(unread & filled)
         if not bad.size:
             continue
-        listed = shown_cells([(int(row), str(cells[row]), np.nan) for row in bad])
+        listed = listed_cells([(int(row), str(cells[row]), np.nan) for row in bad])
         expected = "" if form is None else f" (in the fit, they had the format {form})"
         share = bad.size / filled.sum()
         if share > MAX_UNREADABLE_SHARE_NEW_ROWS:

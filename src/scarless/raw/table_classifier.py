@@ -43,6 +43,7 @@ from scarless.raw.tables import (
     refuse_duplicate_names,
     refuse_huge,
     scales_of,
+    warn_if_far_outside,
 )
 from scarless.raw.visits import VisitColumns, columns_in_files, refuse_raw_columns
 from scarless.scale.preparing import FilePreparation
@@ -588,6 +589,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return X
         X = numbers_again(X, self._scales)
         refuse_huge(X)
+        warn_if_far_outside(X, self._scales)
         return X
 
     def _arranged(self, X: Any) -> Any:

@@ -38,6 +38,8 @@ MIN_NUMBER_SHARE = 0.5  # of the cells; a column with fewer numbers is text, wit
 MIN_CODE_SHARE = 0.005  # of the cells; a column with more ranges or codes is text
 MAX_CODE_SHARE_WITH_MESSAGE = 0.05  # of the cells; with fewer codes, a message reports that the column stays text
 MAX_CODED_CATEGORIES = 12  # different numbers up to which a column may hold categories coded as numbers
+# A number of new rows is far outside the range of the fit if it is outside by more than this many times its width.
+FAR_OUTSIDE = 2.0
 THOUSANDS_MARGIN = 0.1  # share of the range of the other cells by which a reading of 1,234 may be outside that range
 _MAX_CELLS_SHOWN = 12  # cells listed in a message
 _MAX_NUMBER_LENGTH = 40  # characters
@@ -79,8 +81,15 @@ class NumberRange(NamedTuple):
 
     def holds(self, value: float, margin: float = 1.0) -> bool:
         """Return whether a number is in the range, widened on both sides by `margin` times its width."""
+        return bool(self.within(np.float64(value), margin))
+
+    def within(self, values: Any, margin: float) -> Any:
+        """Return which numbers `holds` accepts."""
         beyond = margin * (self.high - self.low)
-        return not self.high > self.low or self.low - beyond <= value <= self.high + beyond
+        return (self.low - beyond <= values) & (values <= self.high + beyond) | (not self.high > self.low)
+
+
+_TWO_CODES = (NumberRange(0.0, 1.0, True), NumberRange(1.0, 2.0, True))  # usual codes for two categories
 
 
 class CellReading(NamedTuple):
@@ -330,8 +339,8 @@ def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
         if found.unreadable > MAX_UNREADABLE_SHARE_NEW_ROWS:
             raise ValueError(
                 f"Column {str(name)!r} held numbers in the fit, but here {found.n_unreadable:,} of {found.n_cells:,} "
-                f"cells ({found.unreadable:.0%}) cannot be read as numbers: {shown_cells(_unreadable(found))} (rows are "
-                f"counted from 1). Only up to {MAX_UNREADABLE_SHARE_NEW_ROWS:.0%} are treated as missing. Write "
+                f"cells ({found.unreadable:.0%}) cannot be read as numbers: {listed_cells(_unreadable(found))} (rows "
+                f"are counted from 1). Only up to {MAX_UNREADABLE_SHARE_NEW_ROWS:.0%} are treated as missing. Write "
                 "numbers, or leave the cells empty."
             )
         changed[name] = found.values
@@ -339,6 +348,30 @@ def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
         if odd:
             warn_user(message_about_numbers(str(name), found._replace(odd=odd), again=True), UserWarning)
     return replaced(X, changed)
+
+
+def warn_if_far_outside(X: Any, scales: dict[str, tuple[Any, ...]]) -> None:
+    """Warn about columns with numbers far outside the range of the fit, for example because of another unit.
+
+    If the column had only the numbers 0 and 1 (or 1 and 2) in the fit, other numbers in more than 5% of the rows cause
+    a warning, because these rows may be coded in another way.
+    """
+    for name in X.columns:
+        if str(name) not in scales or holds_no_numbers(X[name]):
+            continue
+        scale = NumberRange(*scales[str(name)])
+        values = _floats(X[name])
+        outside = (values < scale.low) | (values > scale.high)
+        recoded = scale in _TWO_CODES and outside.sum() > MAX_UNREADABLE_SHARE_NEW_ROWS * values.size
+        far = np.flatnonzero(outside if recoded else ~scale.within(values, FAR_OUTSIDE) & ~np.isnan(values))
+        if far.size:
+            rows = f"{far.size:,} of {values.size:,} rows have" if far.size > 1 else "1 row has"
+            warn_user(
+                f"{rows} a value of {str(name)!r} that is far from all values of the fit, which are between "
+                f"{scale.low:g} and {scale.high:g} (the first is {values[far[0]]:g} in row {far[0] + 1}, counted from "
+                "1). The predictions for such rows are not reliable. Check the values and their unit.",
+                UserWarning,
+            )
 
 
 def scales_of(X: Any) -> dict[str, tuple[float, float, bool]]:
@@ -400,10 +433,10 @@ def message_about_numbers(name: str, found: ColumnReading, *, again: bool = Fals
     """Return a message that lists the cells that are not plain numbers, and how they were read."""
     read = [(row, cell, value) for row, cell, value in found.odd if not np.isnan(value)]
     unread = _unreadable(found)
-    parts = [f"{len(read):,} {'were' if len(read) > 1 else 'was'} converted: {shown_cells(read)}"] if read else []
+    parts = [f"{len(read):,} {'were' if len(read) > 1 else 'was'} converted: {listed_cells(read)}"] if read else []
     if unread:
         verb = "are" if len(unread) > 1 else "is"
-        parts.append(f"{len(unread):,} {verb} treated as missing: {shown_cells(unread)}")
+        parts.append(f"{len(unread):,} {verb} treated as missing: {listed_cells(unread)}")
     n = len(found.odd)
     cells = f"{n:,} of its cells are not plain numbers" if n > 1 else "1 of its cells is not a plain number"
     change = (
@@ -424,8 +457,8 @@ def question_of(name: str, found: ColumnReading) -> str:
     return (
         f"Does column {name!r} hold numbers? {found.n_cells - found.n_unreadable:,} of {found.n_cells:,} cells are "
         f"numbers, and {found.n_unreadable:,} ({found.unreadable:.1%}) cannot be read as numbers: "
-        f"{shown_cells(_unreadable(found))} (rows are counted from 1). If the column holds numbers and these cells are "
-        f"missing values, use --number {quoted(name)}, or in Python pandas.to_numeric(table[{name!r}], "
+        f"{listed_cells(_unreadable(found))} (rows are counted from 1). If the column holds numbers and these cells "
+        f"are missing values, use --number {quoted(name)}, or in Python pandas.to_numeric(table[{name!r}], "
         f"errors='coerce'). If it holds text, use --text {quoted(name)}, or in Python "
         f"table[{name!r}].astype('category')."
     )
@@ -434,9 +467,9 @@ def question_of(name: str, found: ColumnReading) -> str:
 def _message_about_text(name: str, found: ColumnReading) -> str:
     return (
         f"Column {name!r} is read as text: most of its cells are numbers, but {found.n_unreadable:,} of "
-        f"{found.n_cells:,} are not, such as ranges or codes: {shown_cells(_unreadable(found))} (rows are counted from 1). "
-        f"If the column holds numbers and these cells are missing values, use --number {quoted(name)}, or in Python "
-        f"pandas.to_numeric(table[{name!r}], errors='coerce')."
+        f"{found.n_cells:,} are not, such as ranges or codes: {listed_cells(_unreadable(found))} (rows are counted "
+        f"from 1). If the column holds numbers and these cells are missing values, use --number {quoted(name)}, or in "
+        f"Python pandas.to_numeric(table[{name!r}], errors='coerce')."
     )
 
 
@@ -444,7 +477,8 @@ def _unreadable(found: ColumnReading) -> list[tuple[int, str, float]]:
     return [each for each in found.odd if np.isnan(each[2])]
 
 
-def shown_cells(cells: list[tuple[int, str, float]]) -> str:
+def listed_cells(cells: list[tuple[int, str, float]]) -> str:
+    """Return the first cells for a message: row from 0, text, and the value that was read, which may be NaN."""
     shown = [
         f"row {row + 1} {cell[:_MAX_NUMBER_LENGTH]!r}" + ("" if np.isnan(value) else f" as {value:g}")
         for row, cell, value in cells[:_MAX_CELLS_SHOWN]
