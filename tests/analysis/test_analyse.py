@@ -21,6 +21,7 @@ from scarless import (
 from scarless.analysis import ColumnRoles, analyse, predict_table
 from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
 from scarless.analysis.columns import notes_on_values_without_labels
+from scarless.analysis.ranking import observed_again
 from scarless.analysis.settings import Settings, read_run
 from scarless.diagnostics.leaks import find_leaks
 
@@ -413,3 +414,31 @@ def test_analyse_reports_a_value_without_any_label(patients):
     table = patients.assign(site=np.where(never, "B", "A"), diagnosed=patients["diagnosed"].where(~never, None))
     found = analyse(table, "diagnosed", propensity_attributes=["visits", "site"], model="logistic", columns=WITHOUT)
     assert sum("rows with the value 'B' in 'site' has a label" in note for note in found.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("marks", "values", "labelled", "note"),
+    [
+        (
+            ("yes",),
+            ["yes", "ja", "no", None],
+            [1, 0, 0, 0],
+            "'yes' marks a label, as in the fit, so 'ja' (1 row) is read as",
+        ),
+        (
+            ("any",),
+            ["2024-01-05", "no", None, "2023-05-01"],
+            [1, 1, 0, 1],
+            "every value marks a label, as in the fit, so",
+        ),
+        (("yes",), ["Yes", "no", "maybe", None], [1, 0, 0, 0], None),
+        (("0",), ["0", "1", "1", "0"], [1, 0, 0, 1], None),
+    ],
+    ids=["another word for yes", "no among dates", "as in the fit", "chosen by the user"],
+)
+def test_labels_of_new_rows_that_are_read_against_their_meaning_are_reported(marks, values, labelled, note):
+    """Mixed codings, such as two files that were joined, lost labels without a word."""
+    settings = Settings(label="dx", scar=True, pos_label=marks)
+    observed, notes = observed_again(pd.DataFrame({"dx": values}), settings)
+    np.testing.assert_array_equal(observed.s, labelled)
+    assert notes == [] if note is None else note in notes[0]

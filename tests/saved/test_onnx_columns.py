@@ -64,6 +64,7 @@ def graph(model):
     return scarless.to_onnx(model)
 
 
+@pytest.mark.filterwarnings("ignore:.* rows have a value of .* that is far from all values:UserWarning")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_new_rows_of_a_raw_table_get_the_same_predictions(model, graph, seed):
     new = make_table(600, seed)
@@ -104,6 +105,7 @@ def test_tables_of_no_row_and_of_one(graph, n):
     assert {name: each.shape for name, each in found.items()} == dict.fromkeys(found, (n,))
 
 
+@pytest.mark.filterwarnings("ignore:.* rows have a value of .* that is far from all values:UserWarning")
 def test_extreme_rows_have_predictions_and_refused_rows_have_nan(graph, model):
     new = make_table(6)
     sizes = np.array([1e6, -1e6, 1e12, -1e12, 1e17, 1e39])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from scarless.analysis.labels import (
+    ANY_VALUE,
     ObservedLabels,
     as_frame_of_looks,
     as_text,
@@ -279,6 +280,9 @@ def _labels_again(values: Any, settings: Settings) -> tuple[Any, list[str]]:
     text = as_text(values)
     s = marked(text, settings.pos_label).astype(np.int64)
     counts = value_counts(text)
+    odd = _odd_labels(counts, settings)
+    if odd:
+        return s, [odd]
     if s.any() or all(says(value) is False for value in counts.index):
         return s, []
     marks = " or ".join(map(repr, settings.pos_label))
@@ -286,6 +290,24 @@ def _labels_again(values: Any, settings: Settings) -> tuple[Any, list[str]]:
         f"No row of the label column {settings.label!r} has the value {marks}, which marked a label in the fit. All "
         f"rows are treated as unlabelled. The column has {listed(counts)}."
     ]
+
+
+def _odd_labels(counts: Any, settings: Settings) -> str:
+    """Return a note on values that mean yes but do not mark a label, or mean no but mark one; empty without them.
+
+    There is no note if a value that means no marked a label in the fit, because the user has then chosen it.
+    """
+    is_label = marked(counts.index.to_series(), settings.pos_label)
+    meaning = [says(value) for value in counts.index]
+    wrong = [each is not None and each != bool(label) for each, label in zip(meaning, is_label, strict=True)]
+    if not any(wrong) or not is_label.any() or any(says(mark) is False for mark in settings.pos_label):
+        return ""
+    marks = "every value" if settings.pos_label == (ANY_VALUE,) else " or ".join(map(repr, settings.pos_label))
+    read = "a label" if settings.pos_label == (ANY_VALUE,) else "no label"
+    return (
+        f"In the label column {settings.label!r}, {marks} marks a label, as in the fit, so {listed(counts[wrong])} is "
+        f"read as {read}. If this is wrong, code the labels as in the fit."
+    )
 
 
 def new_categories(model: Any, table: Any) -> list[str]:
