@@ -442,3 +442,37 @@ def test_labels_of_new_rows_that_are_read_against_their_meaning_are_reported(mar
     observed, notes = observed_again(pd.DataFrame({"dx": values}), settings)
     np.testing.assert_array_equal(observed.s, labelled)
     assert notes == [] if note is None else note in notes[0]
+
+
+@pytest.mark.parametrize("cell", [None, "ja"], ids=["empty", "new"])
+def test_notes_on_two_categories_say_how_new_cells_are_treated(patients, found, cell):
+    """An empty cell in a yes/no column was read as the first category without a word."""
+    new = patients.assign(smoker=patients["smoker"].astype(object))
+    new.loc[:9, "smoker"] = cell
+    ranked, notes = predict_table(found.model, new)
+    kind = "has 10 empty cells, but had none in the fit." if cell is None else "has 1 category that was not in the fit"
+    (note,) = [note for note in notes if "smoker" in note]
+    assert note.startswith(f"Column 'smoker' {kind}")
+    assert note.endswith("is treated like a row with 'no'.")
+    new.loc[:9, "smoker"] = "no"
+    pd.testing.assert_frame_equal(ranked, predict_table(found.model, new)[0])
+    assert not any("smoker" in note for note in predict_table(found.model, patients)[1])
+
+
+def test_codes_of_new_rows_may_be_numbers(patients):
+    """With an empty cell, codes that are all numbers are read as 1.0, 2.0, ..., which were new categories."""
+    ward = np.random.default_rng(0).choice(["1", "2", "A1"], len(patients))
+    table = patients.assign(ward=ward)
+    model = analyse(table, "diagnosed", propensity_attributes=["visits"], model="logistic", columns=WITHOUT).model
+    as_text = table[(ward != "A1") & (np.arange(len(table)) < 100)].reset_index(drop=True)
+    as_text.loc[0, "ward"] = None
+    as_numbers = as_text.assign(ward=as_text["ward"].astype(float))
+    expected, notes = predict_table(model, as_text)
+    ranked, same_notes = predict_table(model, as_numbers)
+    pd.testing.assert_frame_equal(ranked, expected)
+    assert same_notes == notes
+    assert not any("not in the fit (" in note for note in notes)
+    for frame in (as_numbers, pl.from_pandas(as_numbers)):
+        with pytest.warns(UserWarning, match="unknown categories"):  # the empty cell
+            read = model.predict_proba(frame)
+        np.testing.assert_array_equal(np.sort(read[:, 1]), np.sort(expected["probability"]))

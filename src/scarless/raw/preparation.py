@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.extras import need
 from scarless.raw.dates import dates_again, refuse_unread, warn_about_order
+from scarless.raw.tables import codes_again, replaced
 from scarless.scale.preparing import FilePreparation
 from scarless.scale.raw_columns import (
     CATEGORIES,
@@ -259,7 +260,8 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if not hasattr(X, "columns"):
             return self.vectoriser_.transform(X)
         formats = self._date_formats()
-        X = dates_again(X, formats)
+        categories = {each.name: each.categories for each in _vectorised(self.vectoriser_) if each.kind == CATEGORIES}
+        X = replaced(dates_again(X, formats), {name: codes_again(X[name], categories[name]) for name in categories})
         made = self.vectoriser_.transform(X)
         refuse_unread(X, made, self.input_to_outputs_, formats)
         return made

@@ -394,6 +394,32 @@ def scales_of(X: Any) -> dict[str, tuple[float, float, bool]]:
     return found
 
 
+def codes_again(column: Any, known: Any) -> Any:
+    """Return a column of new rows with whole numbers instead of floats, if the categories of the fit have no floats.
+
+    If all cells of a column are numbers or missing, pandas reads the codes 1 and 2 as 1.0 and 2.0. The fit may have
+    read them as text, because of a code such as A1. `known` are the categories of the fit.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> codes_again(pd.Series([1.0, None]), ["1", "A1"]).tolist(), codes_again(pd.Series([1.0]), ["1.0"]).tolist()
+    ([1, <NA>], [1.0])
+    """
+    if not str(column.dtype).lower().startswith("float"):
+        return column
+    values = _floats(column)
+    values = values[~np.isnan(values)]
+    exact = (values == np.floor(values)) & (np.abs(values) < _FIRST_INEXACT_INTEGER)
+    if not values.size or not exact.all() or {str(value) for value in values.tolist()} & set(known):
+        return column
+    if hasattr(column, "astype"):
+        return column.astype("Int64")
+    import polars as pl  # noqa: PLC0415 (the column is one of its series)
+
+    return column.fill_nan(None).cast(pl.Int64)
+
+
 def refuse_huge(X: Any) -> None:
     """Raise if a number is infinite or too large for single precision."""
     for name in X.columns:
