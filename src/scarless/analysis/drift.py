@@ -10,6 +10,7 @@ import numpy as np
 
 from scarless.analysis.ranking import observed_again, settings_for
 from scarless.analysis.settings import Settings
+from scarless.checks.labels import LabelCoding
 from scarless.diagnostics.drift.detect import detect_drift
 from scarless.diagnostics.drift.result import Drift
 from scarless.outside.extras import need
@@ -45,11 +46,22 @@ def table_drift(model: Any, table: Any, *, label: str | None = None) -> Drift:
         given["sample_weight"] = _weights(table, settings, notes)
     if settings.known_propensity and settings.known_propensity in table.columns:
         given["propensity"] = table[settings.known_propensity].to_numpy()
-    labels = None if observed is None else observed.labels
+    labels = None if observed is None else _coded_as_in_fit(observed.labels, model.label_coding_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `predict_table` reports the warnings of the preparation.
         found = detect_drift(model, X, labels, **given)
     return with_notes(found, notes)
+
+
+def _coded_as_in_fit(labels: Any, coding: LabelCoding) -> Any:
+    """Return labels of 1 and 0 as the values of the fit: a fit to files keeps values such as yes and no."""
+    no, yes = coding.classes[1 - coding.positive], coding.classes[coding.positive]
+    if coding.classes.dtype.kind in "biuf":
+        return labels
+    values = np.asarray(labels, dtype=np.float64)
+    found = np.where(values == 1, yes, no).astype(object)
+    found[np.isnan(values)] = None
+    return type(labels)(found, columns=labels.columns, index=labels.index) if hasattr(labels, "columns") else found
 
 
 def files_drift(model: Any, rows: ParquetRows, *, label: str | None = None) -> Drift:
