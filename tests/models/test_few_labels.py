@@ -118,9 +118,9 @@ def test_fits_to_few_labels_warn_about_the_class_prior(few, make):
     X, s = few
     text = (
         r"there are only \d+ labelled rows. The ranking of rows is rough with so few labels. Do not rely on the "
-        r"number of positives \(class prior 0\.\d\d, 95% interval 0\.\d\d to 0\.\d\d\), nor on predict\(\), which depends on "
-        r"the class prior. Name the attributes that drive the labelling, or audit about 30 unlabelled rows: see "
-        r"scarless.diagnostics.plan_audit."
+        r"number of positives \(class prior 0\.\d\d, 95% interval 0\.\d\d to 0\.\d\d\), nor on predict\(\), which "
+        r"depends on the class prior. Name the attributes that drive the labelling, or audit about 30 unlabelled "
+        r"rows: see scarless.diagnostics.plan_audit."
     )
     with pytest.warns(ClassPriorWarning, match=text):
         make().fit(X, s)
