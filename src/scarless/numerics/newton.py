@@ -422,9 +422,10 @@ class _NewtonState:
         """Return whether a step changes a model's logits by more than `longest` and by more than half their size."""
         if self.near or np.isinf(self.options.longest):
             return False
-        units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
-        if np.abs(step * units).sum() <= 0.02 * self.options.longest:
-            return False  # The step is certainly short enough; a pass over the rows is not needed.
+        if self.grams is None:
+            units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
+            if np.abs(step * units).sum() <= 0.02 * self.options.longest:
+                return False  # The step is certainly short enough; a pass over the rows is not needed.
         if (change := self._change(step)).max() <= self.options.longest:
             return False
         return not np.all(change <= np.maximum(self.options.longest, 0.5 * self._change(beta)))
