@@ -199,12 +199,12 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     now = search.evaluate(beta, search.first)
     status, gain = Status.MAX_ITER, np.inf
     while True:
-        if search.saves_curvature:
-            for gain, taken, step, trial in search.quasi_newton_steps(beta, now, model, gain):
-                keep(gain, taken)
-                beta, now = beta + taken * step, trial
-            if not now.curvature.size:
-                now = search.evaluate(beta, search.last)
+        steps = () if model is None else search.quasi_newton_steps(beta, now, model, gain)
+        for predicted, taken, step, there in steps:
+            keep(predicted, taken)
+            beta, now = beta + taken * step, there
+        if search.saves_curvature and not now.curvature.size:
+            now = search.evaluate(beta, search.last)
         if len(history) >= options.max_iter:
             break
         now, step = search.direction(beta, now)
@@ -217,7 +217,8 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
         if gain <= small:
             status = search.final_status(beta, step)
             # Quasi-Newton steps end further from the optimum than Newton steps. The last step makes up for this.
-            taken = float(search.saves_curvature and search.last is Curvature.OBSERVED and not search.damping)
+            exact = search.saves_curvature and search.last is Curvature.OBSERVED and not search.damping
+            taken = float(exact and status is Status.CONVERGED)
             keep(gain, taken)
             beta, now = beta + taken * step, now._replace(value=now.value - taken * gain)
             break
@@ -226,7 +227,8 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
         if trial is None:
             status = Status.STALLED
             break
-        if search.saves_curvature and (model := QuasiNewton.of(now.curvature)) is not None:
+        model = QuasiNewton.of(now.curvature) if search.saves_curvature else None
+        if model is not None:
             model.update(taken * step, trial.gradient - now.gradient)
         beta, now = beta + taken * step, trial
     curvature = now.curvature if search.last is Curvature.OBSERVED else None
@@ -336,16 +338,17 @@ class _NewtonState:
         self.damping, self.trust = 0.0, 1.0
 
     def quasi_newton_steps(
-        self, beta: Vector, now: Sums, model: QuasiNewton | None, previous: float
+        self, beta: Vector, now: Sums, model: QuasiNewton, previous: float
     ) -> Iterator[tuple[float, float, Vector, Sums]]:
-        """Yield quasi-Newton steps, each with its predicted gain and the sums after the step.
+        """Yield quasi-Newton steps: the predicted gain, the share of the step that was taken, the step, and the sums.
 
-        `previous` is the predicted gain of the step before, and infinite at the start. The steps end if the predicted
-        gain is small, if it is more than half of the previous prediction, or if a step gains less than half of its
-        prediction. For a step that is probably the last, the exact Hessian is computed with the gradient.
+        `previous` is the predicted gain of the step before, and infinite at the start. A step that gains less than half
+        of its prediction is shortened once. The steps end if the shorter step also gains too little, or if the next
+        predicted gain is small or more than half of the previous prediction. For a step that is probably the last, the
+        exact Hessian is computed with the gradient.
         """
         previous = min(previous, 0.02 * self.options.scale)
-        for _ in range(10 if model is not None else 0):
+        for _ in range(10):
             step, small = model.step(now.gradient), self.options.small(now.value)
             gain = -0.5 * float(now.gradient @ step)
             self.near = gain <= small

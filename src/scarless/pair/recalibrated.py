@@ -68,7 +68,9 @@ UNNAMED_ATTRIBUTE_SHARE = 0.1
 #: A larger log-likelihood gain of that model does not raise its weight further. By judgement.
 _MAX_GAIN_BY_FOLLOWING = 9.0
 _TOL, _MAX_ITER = 1e-10, 100
-_TOL_WITH_CURVATURE = 1e-7  # if the Hessian is nearly known, the solver's last step makes the fit more precise than this
+_TOL_WITH_CURVATURE = (
+    1e-7  # if the Hessian is nearly known, the solver's last step makes the fit more precise than this
+)
 _GRID_DEPTH = 20.0  # the grid ends if the log-likelihood is lower than at the highest point by more than this
 _MAX_GRID_STEPS = 40  # in each direction
 _POINTS_EXTRAPOLATED = 3  # number of grid points from which the start of the next fit is extrapolated
@@ -516,7 +518,8 @@ class _GridFits:
             before = point
             # The start of the other parameters is extrapolated from the last points.
             shift, at = self.objective.turned(before.theta, before.pivot)[SHIFT] + sign * step, path[-1][0] + step
-            point = self.fit_at_shift(shift, _extrapolated(path[-_POINTS_EXTRAPOLATED:], at), before.curvature, before.pivot)
+            theta = _extrapolated(path[-_POINTS_EXTRAPOLATED:], at)
+            point = self.fit_at_shift(shift, theta, before.curvature, before.pivot)
             # All points beyond a swapped point count as swapped.
             point = point._replace(swapped=point.swapped or before.swapped)
             path.append((at, point.theta))

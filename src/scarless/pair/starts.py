@@ -48,8 +48,8 @@ CLASS_PRIORS_OF_STARTS = np.array([0.5, 0.25, 0.75])
 #: second number is the number of rows in each part. By judgement.
 MIN_ROWS_FOR_PARTS, ROWS_OF_A_PART = 100_000, 20_000
 ROWS_OF_LARGER_PARTS = (100_000, 500_000, 2_500_000)
-#: Tolerance of the fits to parts. The unit is the log-likelihood per row by which the optimum of a part differs from the
-#: optimum of all rows, on average: half the number of parameters, divided by the number of rows. By judgement.
+#: Tolerance of the fits to parts, as a multiple of the sampling error of a part. This is the mean log-likelihood per
+#: row that its optimum loses on other rows: half the number of parameters, divided by its number of rows. By judgement.
 PRECISION_OF_PARTS = 0.1
 #: The two fits are the same optimum if their label frequencies differ by at most this number. By judgement.
 SAME_LABEL_FREQUENCY = 0.05
