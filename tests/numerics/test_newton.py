@@ -168,6 +168,34 @@ def test_an_approximate_hessian_saves_passes_or_does_no_harm(seed, guess):
         np.testing.assert_allclose(solution.curvature, exact, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_with_an_approximate_hessian_the_last_step_is_taken(seed):
+    problem = _random_problem("pair", seed, n=300)
+    best = _solve(problem, tol=1e-15)
+    near = best.parameters + 0.03
+    curvature = problem.evaluate(best.parameters, Curvature.OBSERVED).curvature
+    options = NewtonOptions(scale=300.0, tol=1e-5, curvature=curvature)
+    solution = minimise(problem, near, options)
+    excess = float(problem.evaluate(solution.parameters, Curvature.NONE).value) - best.value
+    assert (solution.status, solution.history[-1].step) == (Status.CONVERGED, 1.0)
+    assert 0.0 < solution.gain <= 300.0 * 1e-5
+    assert excess <= 0.03 * solution.gain + 1e-10  # The step gained what it predicted: Newton's method is quadratic.
+    assert solution.value == pytest.approx(best.value, abs=0.03 * solution.gain + 1e-10)
+
+
+@pytest.mark.parametrize("times", [0.3, 3.0], ids=["too flat", "too steep"])
+def test_most_steps_with_a_wrong_hessian_need_no_hessian(times):
+    problem, seen = _random_problem("pair", 0, n=300), []
+    best = _solve(problem, tol=1e-15)
+    near = best.parameters + 0.1
+    counted = Altered(problem, lambda sums: sums)
+    counted.evaluate = lambda beta, kind: seen.append(kind) or problem.evaluate(beta, kind)
+    curvature = times * problem.evaluate(best.parameters, Curvature.OBSERVED).curvature
+    solution = minimise(counted, near, NewtonOptions(scale=300.0, tol=1e-12, curvature=curvature))
+    assert solution.value == pytest.approx(best.value, abs=1e-9)
+    assert sum(kind is not Curvature.NONE for kind in seen) < solution.n_iter - 1
+
+
 def test_a_quadratic_without_a_matrix():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(30, 20))

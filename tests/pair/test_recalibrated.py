@@ -487,3 +487,14 @@ def test_the_estimate_is_near_the_mean_of_the_grid():
     found = recalibrated(Z, u, (y & (rng.random(n) < e)).astype(float), columns=np.arange(k), pseudo_weight=8.0)
     assert (n, k) == (150, 60)
     assert found.class_prior == pytest.approx(found.grid.mean, abs=0.01)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2], ids=["constant", "line", "parabola"])
+def test_starts_on_the_grid_are_extrapolated_by_a_polynomial(degree):
+    coefficients = np.random.default_rng(0).normal(size=(degree + 1, 4))
+
+    def theta(at):
+        return at ** np.arange(degree + 1) @ coefficients
+
+    path = [(at, theta(at)) for at in (0.0, 0.3, 0.69)[: degree + 1]]
+    np.testing.assert_allclose(recalibrated_module._extrapolated(path, 1.2), theta(1.2), rtol=1e-12)

@@ -41,9 +41,14 @@ class BlasThreads:
             self._release_if_unused()
             return self._before if self._holders else self._current_threads()
 
+    def on_one_thread(self) -> AbstractContextManager[None]:
+        """Limit BLAS to one thread inside a ``with`` block; the limit of an outer block of this thread is enough."""
+        with self._lock:
+            is_limited = get_ident() in self._holders.values()
+        return nullcontext() if is_limited else self._limited()
+
     @contextmanager
-    def on_one_thread(self) -> Iterator[None]:
-        """Limit BLAS to one thread inside a ``with`` block."""
+    def _limited(self) -> Iterator[None]:
         holder = object()
         with self._lock:
             self._release_if_unused()

@@ -281,7 +281,8 @@ class Preparation:
 
     def __call__(self, X: Any, rows: Values) -> tuple[Any, Values]:
         """Return the prepared block; `rows` is not modified."""
-        rows = copy(rows)
+        if self.derived:
+            rows = copy(rows)
         if X.dtype != self.reading.dtype:
             X = X.astype(self.reading.dtype)
         if self.converted is not None:

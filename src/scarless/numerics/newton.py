@@ -175,9 +175,9 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
     is set, and otherwise not used. If `matrix_free` is set, conjugate gradients find the step. They stop at the maximum
     length, and work with an indefinite Hessian.
 
-    If `options` has an approximate Hessian, for example from a part of the rows, quasi-Newton steps (BFGS) come first.
-    They need only gradients, which cost several times less than a Hessian. As soon as one of them gains much less than
-    predicted, the solver continues with Newton steps.
+    If `options` has an approximate Hessian, for example from a part of the rows, quasi-Newton steps (BFGS) come first,
+    and after each Newton step. They need only gradients, which cost several times less than a Hessian. As soon as one
+    of them gains much less than predicted, a Newton step follows.
 
     References
     ----------
@@ -193,17 +193,20 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
             options.progress(history[-1])
 
     model = None if options.curvature is None or options.matrix_free else QuasiNewton.of(options.curvature)
-    if model is None:
-        now = search.evaluate(beta, search.first)
-    else:
-        now, search.last = search.evaluate(beta, Curvature.NONE), Curvature.OBSERVED
-        for gain, step, there in search.quasi_newton_steps(beta, now, model):
-            keep(gain, 1.0)
-            beta, now = beta + step, there
-        if not now.curvature.size:
+    search.saves_curvature = model is not None
+    if model is not None:
+        search.first, search.last = Curvature.NONE, Curvature.OBSERVED
+    now = search.evaluate(beta, search.first)
+    status, gain = Status.MAX_ITER, np.inf
+    while True:
+        steps = () if model is None else search.quasi_newton_steps(beta, now, model, gain)
+        for predicted, taken, step, there in steps:
+            keep(predicted, taken)
+            beta, now = beta + taken * step, there
+        if search.saves_curvature and not now.curvature.size:
             now = search.evaluate(beta, search.last)
-    status, gain, n_iter = Status.MAX_ITER, np.inf, len(history)
-    for n_iter in range(len(history) + 1, options.max_iter + 1):  # noqa: B007
+        if len(history) >= options.max_iter:
+            break
         now, step = search.direction(beta, now)
         gain = -0.5 * float(now.gradient @ step)
         small = options.small(now.value)
@@ -213,16 +216,23 @@ def minimise(problem: Problem, start: Vector, options: NewtonOptions) -> Solutio
             gain = -0.5 * float(now.gradient @ step)
         if gain <= small:
             status = search.final_status(beta, step)
-            keep(gain, 0.0)
+            # Quasi-Newton steps end further from the optimum than Newton steps. The last step makes up for this.
+            exact = search.saves_curvature and search.last is Curvature.OBSERVED and not search.damping
+            taken = float(exact and status is Status.CONVERGED)
+            keep(gain, taken)
+            beta, now = beta + taken * step, now._replace(value=now.value - taken * gain)
             break
         taken, trial = search.line_search(beta, step, now, gain)
         keep(gain, taken)
         if trial is None:
             status = Status.STALLED
             break
+        model = QuasiNewton.of(now.curvature) if search.saves_curvature else None
+        if model is not None:
+            model.update(taken * step, trial.gradient - now.gradient)
         beta, now = beta + taken * step, trial
     curvature = now.curvature if search.last is Curvature.OBSERVED else None
-    return Solution(beta, float(now.value), status, n_iter, search.n_passes, gain, curvature, history)
+    return Solution(beta, float(now.value), status, len(history), search.n_passes, gain, curvature, history)
 
 
 class QuasiNewton:
@@ -289,6 +299,7 @@ class _NewtonState:
         self.close = False  # whether the gain of the last step was small enough for the exact Hessian
         self.cut = False  # whether the last step was shortened
         self.near = False  # whether quasi-Newton steps have just come close to the optimum
+        self.saves_curvature = False  # whether steps are tried with gradients only
         self.trust = 1.0  # factor of the maximum step length, adapted by the line searches
         self.observed_below = options.observed_below
         self.damping = 0.0
@@ -326,31 +337,41 @@ class _NewtonState:
         """Remove the damping and restore the maximum step length."""
         self.damping, self.trust = 0.0, 1.0
 
-    def quasi_newton_steps(self, beta: Vector, now: Sums, model: QuasiNewton) -> Iterator[tuple[float, Vector, Sums]]:
-        """Yield quasi-Newton steps, each with its predicted gain and the sums after the step.
+    def quasi_newton_steps(
+        self, beta: Vector, now: Sums, model: QuasiNewton, previous: float
+    ) -> Iterator[tuple[float, float, Vector, Sums]]:
+        """Yield quasi-Newton steps: the predicted gain, the share of the step that was taken, the step, and the sums.
 
-        The steps end if the predicted gain is small, if it is more than half of the previous prediction, or if a step
-        gains less than half of its prediction. For a step that is probably the last, the exact Hessian is computed with
-        the gradient.
+        `previous` is the predicted gain of the step before, and infinite at the start. A step that gains less than half
+        of its prediction is shortened once. The steps end if the shorter step also gains too little, or if the next
+        predicted gain is small or more than half of the previous prediction. For a step that is probably the last, the
+        exact Hessian is computed with the gradient.
         """
-        previous = 0.02 * self.options.scale
+        previous = min(previous, 0.02 * self.options.scale)
         for _ in range(10):
             step, small = model.step(now.gradient), self.options.small(now.value)
             gain = -0.5 * float(now.gradient @ step)
             self.near = gain <= small
             if not small < gain < 0.5 * previous:
                 return
-            last = gain * gain / previous <= small
+            last, share = gain * gain / previous <= small, 1.0
             trial = self.evaluate(beta + step, Curvature.OBSERVED if last else Curvature.NONE)
-            fall = float(now.value - trial.value)
-            if not fall >= 0.5 * gain - self.options.rounding * abs(float(now.value)):
-                return
-            yield gain, step, trial
+            if not self._gains_half(now, trial, gain):
+                share = _shrink(now, trial, 1.0, gain)
+                trial, last = self.evaluate(beta + share * step, Curvature.NONE), False
+                if not self._gains_half(now, trial, share * gain):
+                    return
+            self.last = Curvature.OBSERVED
+            yield gain, share, step, trial
             if last:
                 self.near = True
                 return
-            model.update(step, trial.gradient - now.gradient)
-            beta, now, previous = beta + step, trial, gain
+            model.update(share * step, trial.gradient - now.gradient)
+            beta, now, previous = beta + share * step, trial, gain
+
+    def _gains_half(self, now: Sums, trial: Sums, gain: float) -> bool:
+        """Return whether a step gains at least half of the prediction, up to rounding errors."""
+        return float(now.value - trial.value) >= 0.5 * gain - self.options.rounding * abs(float(now.value))
 
     def direction(self, beta: Vector, now: Sums) -> tuple[Sums, Vector]:
         """Return the sums at `beta`, recomputed if an indefinite Hessian was replaced, and a step of limited length.
@@ -404,9 +425,10 @@ class _NewtonState:
         """Return whether a step changes a model's logits by more than `longest` and by more than half their size."""
         if self.near or np.isinf(self.options.longest):
             return False
-        units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
-        if np.abs(step * units).sum() <= 0.02 * self.options.longest:
-            return False  # The step is certainly short enough; a pass over the rows is not needed.
+        if self.grams is None:
+            units = np.sqrt(np.maximum(self.information, 0.0) / self.options.scale)
+            if np.abs(step * units).sum() <= 0.02 * self.options.longest:
+                return False  # The step is certainly short enough; a pass over the rows is not needed.
         if (change := self._change(step)).max() <= self.options.longest:
             return False
         return not np.all(change <= np.maximum(self.options.longest, 0.5 * self._change(beta)))
@@ -446,7 +468,7 @@ class _NewtonState:
         noise = self.options.rounding * abs(float(now.value))
         share = 1.0
         for _ in range(40):
-            trial = self.evaluate(beta + share * step, self.last)
+            trial = self.evaluate(beta + share * step, Curvature.NONE if self.saves_curvature else self.last)
             if np.isfinite(trial.value) and trial.value <= now.value - 2e-4 * share * gain + noise:
                 self.trust = min(1.0, self.trust * (4.0 if share == 1.0 else max(2.0 * share, 1e-3)))
                 return share, trial

@@ -68,8 +68,12 @@ UNNAMED_ATTRIBUTE_SHARE = 0.1
 #: A larger log-likelihood gain of that model does not raise its weight further. By judgement.
 _MAX_GAIN_BY_FOLLOWING = 9.0
 _TOL, _MAX_ITER = 1e-10, 100
+_TOL_WITH_CURVATURE = (
+    1e-7  # if the Hessian is nearly known, the solver's last step makes the fit more precise than this
+)
 _GRID_DEPTH = 20.0  # the grid ends if the log-likelihood is lower than at the highest point by more than this
 _MAX_GRID_STEPS = 40  # in each direction
+_POINTS_EXTRAPOLATED = 3  # number of grid points from which the start of the next fit is extrapolated
 _MAX_CLASS_PRIOR_STEP = 0.04  # largest change of the class prior from one grid point to the next
 _MAX_SHIFT_STEP = 2.0  # largest change of the shift, in logits
 _MIN_CLASS_PRIOR_CHANGE = 1e-6  # the grid ends if a step changes the class prior by less
@@ -440,7 +444,7 @@ class _GridFits:
         pair = RecalibratedPair.of(template, centre, *scales, follow=follow, given=given)
         if hold is not None:
             pair = replace(pair, hold=pair.standardised(hold))
-        rows, n = problem.engine.derive(_centred, centre), pair.n_parameters
+        rows, n = problem.engine.derive(_centred, centre, keep=True), pair.n_parameters
         ridge = np.full(n, PROPENSITY_RIDGE if hold is None else HELD_PROPENSITY_RIDGE)
         if prior_is_identified:
             ridge[2:] = problem.ridge[template.f.n_parameters :] / pair.parameter_units**2
@@ -496,7 +500,8 @@ class _GridFits:
         constraints = [
             replace(constraint, objective=pair) for constraint in self.constraints if not _is_on_all_rows(constraint)
         ]
-        solution = self._solve(pair, theta, (*self.pulls, *constraints), curvature)
+        tol = _TOL if curvature is None else _TOL_WITH_CURVATURE
+        solution = self._solve(pair, theta, (*self.pulls, *constraints), curvature, tol)
         return self._point(replace(solution, parameters=pair.turned(solution.parameters, 0.0)), held=True)
 
     def refit_at_shift_of(self, point: _GridPoint) -> _GridPoint:
@@ -506,17 +511,18 @@ class _GridFits:
 
     def grid_points(self, optimum: _GridPoint, sign: float) -> Iterator[_GridPoint]:
         """Yield fits at shifts further and further from the optimum, until their likelihood is negligible."""
-        point, step, velocity = optimum, self._first_step(optimum), np.zeros_like(optimum.theta)
+        point, step, path = optimum, self._first_step(optimum), [(0.0, optimum.theta)]
         highest = optimum.log_density - optimum.pseudo_log_density
         for _ in range(_MAX_GRID_STEPS):
             step = min(1.3 * step, _MAX_CLASS_PRIOR_STEP / max(point.prior_slope, 1e-6), _MAX_SHIFT_STEP)
             before = point
-            # The start of the other parameters is extrapolated from the last two points.
-            shift = self.objective.turned(before.theta, before.pivot)[SHIFT] + sign * step
-            point = self.fit_at_shift(shift, before.theta + step * velocity, before.curvature, before.pivot)
+            # The start of the other parameters is extrapolated from the last points.
+            shift, at = self.objective.turned(before.theta, before.pivot)[SHIFT] + sign * step, path[-1][0] + step
+            theta = _extrapolated(path[-_POINTS_EXTRAPOLATED:], at)
+            point = self.fit_at_shift(shift, theta, before.curvature, before.pivot)
             # All points beyond a swapped point count as swapped.
             point = point._replace(swapped=point.swapped or before.swapped)
-            velocity = (point.theta - before.theta) / step
+            path.append((at, point.theta))
             moved, least = abs(point.class_prior - before.class_prior), _MIN_CLASS_PRIOR_CHANGE
             if step == _MAX_SHIFT_STEP:
                 least = max(least, _MIN_CHANGE_PER_VARIANCE * point.class_prior * (1.0 - point.class_prior))
@@ -536,10 +542,10 @@ class _GridFits:
         """
         nearest = min(points, key=lambda point: abs(point.class_prior - grid.mean))
         shift = float(np.interp(grid.mean, grid.class_prior, grid.shift))
-        found = self.fit_at_shift(shift, nearest.theta)
+        found = self.fit_at_shift(shift, nearest.theta, nearest.curvature)
         for _ in range(_N_SHIFT_CORRECTIONS if exactly else 0):
             shift += (grid.mean - found.class_prior) / max(found.prior_slope, 1e-6)
-            found = self.fit_at_shift(shift, found.theta)
+            found = self.fit_at_shift(shift, found.theta, found.curvature)
         # With many propensity attributes, the fit may end at another optimum, with a very different class prior.
         return nearest if abs(found.class_prior - grid.mean) > _MAX_CLASS_PRIOR_STEP else found
 
@@ -622,6 +628,14 @@ class _GridFits:
         problem = PenalisedProblem(self.engine, pair, self.ridge, self.pulls)
         variance = float(one @ solve_positive(problem.evaluate(theta, Curvature.EXPECTED).curvature, one))
         return 0.3 * float(np.sqrt(min(max(variance, 1e-12), _MAX_SHIFT_STEP**2)))
+
+
+def _extrapolated(path: list[tuple[float, Vector]], at: float) -> Vector:
+    """Return the value at `at` of the polynomial through all points of a path."""
+    places = np.array([place for place, _ in path])
+    differences = places[:, None] - places + np.eye(places.size)
+    weights = np.prod(at - places) / ((at - places) * differences.prod(axis=1))
+    return np.asarray(sum(weight * theta for weight, (_, theta) in zip(weights, path, strict=True)))
 
 
 def _is_on_all_rows(constraint: Constraint) -> bool:

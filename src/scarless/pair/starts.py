@@ -48,6 +48,9 @@ CLASS_PRIORS_OF_STARTS = np.array([0.5, 0.25, 0.75])
 #: second number is the number of rows in each part. By judgement.
 MIN_ROWS_FOR_PARTS, ROWS_OF_A_PART = 100_000, 20_000
 ROWS_OF_LARGER_PARTS = (100_000, 500_000, 2_500_000)
+#: Tolerance of the fits to parts, as a multiple of the sampling error of a part. This is the mean log-likelihood per
+#: row that its optimum loses on other rows: half the number of parameters, divided by its number of rows. By judgement.
+PRECISION_OF_PARTS = 0.1
 #: The two fits are the same optimum if their label frequencies differ by at most this number. By judgement.
 SAME_LABEL_FREQUENCY = 0.05
 #: Propensity in the start "all labelled", and class probability in the start "all positive". The number is below 1,
@@ -196,8 +199,12 @@ def _fit_parts_first(problem: PairProblem) -> tuple[Vector, Matrix | None] | Non
     parts = [problem.part(ROWS_OF_A_PART, first=first) for first in (0, 1)]
     if not all(0.0 < part.labelled_share < 1.0 for part in parts):
         return None
-    options = FitOptions(START_TOL, max_iter=100)
-    fits = [fit_pair(part, None, options) for part in parts]
+
+    def options(part: PairProblem) -> FitOptions:
+        sampling_error = 0.5 * problem.n_parameters / part.engine.n_rows
+        return FitOptions(max(START_TOL, PRECISION_OF_PARTS * sampling_error), max_iter=100)
+
+    fits = [fit_pair(part, None, options(part)) for part in parts]
     sums = [parts[0].sums(fit.parameters) for fit in fits]
     frequencies = [float(each.labelled_positives / each.positives) for each in sums]
     agree = abs(frequencies[0] - frequencies[1]) <= SAME_LABEL_FREQUENCY and all(fit.converged for fit in fits)
@@ -207,7 +214,8 @@ def _fit_parts_first(problem: PairProblem) -> tuple[Vector, Matrix | None] | Non
     for n_rows in ROWS_OF_LARGER_PARTS:
         if n_rows * 3 > problem.engine.n_rows:
             break
-        larger = fit_pair(problem.part(n_rows), ahead.parameters, options, curvature=ahead.curvature)
+        part = problem.part(n_rows)
+        larger = fit_pair(part, ahead.parameters, options(part), curvature=ahead.curvature)
         if not larger.converged:
             break
         ahead = larger.solution
