@@ -45,6 +45,14 @@ def test_homogeneity_is_pearsons_test_if_no_bin_is_small():
     assert total_variation(old, new) == pytest.approx(0.2)
 
 
+def test_two_bins_and_one_row_are_enough():
+    old, new = np.array([50.0, 150.0]), np.array([90.0, 110.0])
+    expected = stats.chi2_contingency([old, new], correction=False).pvalue
+    assert homogeneity_p_value(old, new) == pytest.approx(expected)
+    assert ks_distance(np.array([5.0, 5.0]), np.array([1.0, 0.0])) == 0.5
+    assert ks_distance(np.array([1.0, 0.0]), np.array([5.0, 5.0])) == 0.5
+
+
 def test_small_bins_are_pooled():
     """Two bins of one row each become one bin, as if the user had pooled them."""
     old, new = np.array([100.0, 90.0, 1.0, 4.0]), np.array([100.0, 90.0, 4.0, 1.0])

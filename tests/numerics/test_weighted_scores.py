@@ -5,7 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from scarless.numerics.weighted_scores import binned, chi_square, equal_counts, score_interval
+from scarless.numerics.weighted_scores import (
+    average_precision,
+    binned,
+    chi_square,
+    equal_counts,
+    f1,
+    mean_cost,
+    precision,
+    recall,
+    roc_auc,
+    score_interval,
+)
 
 F = np.linspace(0.1, 0.9, 40)
 BINS = equal_counts(F, 4)
@@ -48,3 +59,29 @@ def test_the_statistic_does_not_depend_on_the_unit_of_the_weights():
     residual = np.bincount(BINS, weights=S / e - F)
     variance = np.bincount(BINS, weights=F * (1 - F * e) / e)
     assert found.statistic == pytest.approx((residual**2 / variance).sum(), rel=1e-12)
+
+
+SCORES = {
+    "mean cost": lambda t, w: mean_cost(F, 2 * (1 - F), t, w),
+    "precision": lambda t, w: precision((F > 0.4).astype(float), t, w),
+    "recall": lambda t, w: recall((F > 0.4).astype(float), t, w),
+    "f1": lambda t, w: f1((F > 0.4).astype(float), t, w),
+    "roc auc": lambda t, w: roc_auc(np.round(F, 1), t, w),
+    "average precision": lambda t, w: average_precision(np.round(F, 1), t, w),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_the_derivatives_of_every_score_equal_differences(name):
+    """Compare derivatives by each weight, and by the logarithm of a factor of all targets."""
+    rng, h, score = np.random.default_rng(1), 1e-5, SCORES[name]
+    t, w = rng.uniform(0.1, 0.9, size=40), rng.uniform(0.5, 2.0, size=40)
+    found = score(t, w)
+
+    def slope(of):
+        return (of(h).value - of(-h).value) / (2 * h)
+
+    assert found.slope == pytest.approx(slope(lambda step: score(t * np.exp(step), w)), abs=1e-8)
+    by_weight = [slope(lambda step, i=i: score(t, w * np.exp(step * (np.arange(40) == i)))) for i in range(40)]
+    np.testing.assert_allclose(found.influence(), by_weight, atol=1e-8)
+    assert np.ptp(by_weight) > 1e-3

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from scarless import SAREMClassifier
+from scarless import Labelling, SAREMClassifier
 from scarless.labelling import simulate_looks
+from scarless.models import messages
 from scarless.pair import look_checks
 
 N = 3000
@@ -82,3 +83,29 @@ def test_tables_with_few_labels_are_tested_as_a_whole(rows_tested, monkeypatch):
     monkeypatch.setattr(look_checks, "LABELLED_OF_TEST_PART", N)
     assert warnings_of(*looks_that("are alike")) == []
     assert {name: sum(n) for name, n in rows_tested.items()} == {"_block_look_gaps": N, "_block_pair_scores": N}
+
+
+def test_a_look_without_variance_has_no_gap():
+    """The smaller of the two statistics counts; it is 0 if no label could have been different."""
+    sums = np.array([[0.0, 0.0, 0.0], [9.0, 4.0, 4.0]])
+    assert look_checks._look_gap(1, sums).z_score == 0.0
+    assert look_checks._look_gap(1, sums[::-1]).z_score == 0.0
+    sums[0] = [9.0, 6.0, 9.0]
+    assert look_checks._look_gap(1, sums).z_score == 1.0
+    sums[0] = [3.0, 6.0, 9.0]
+    assert look_checks._look_gap(1, sums).z_score == 0.0  # the predictions disagree about the sign
+
+
+@pytest.mark.parametrize(("factor", "least", "most"), [(1.0, 0.0, 0.01), (0.5, 2.0, 99.0)])
+def test_an_offset_with_its_best_coefficient_has_no_gap(monkeypatch, factor, least, most):
+    """The offset is an attribute times its fitted coefficient, so no other coefficient has a higher likelihood."""
+    X, y, e, _ = make_rows()
+    S, found, inner = simulate_looks(y, [e] * 2, random_state=0), [], look_checks.offset_gap
+    monkeypatch.setattr(messages, "offset_gap", lambda *a, **k: found.append(inner(*a, **k)))
+    monkeypatch.setattr(messages, "message_about_offset", lambda gap: [])
+    free = {"C": np.inf, "propensity_C": np.inf, "tol": 1e-14, "classification_attributes": [0, 1]}
+    fitted = SAREMClassifier(propensity_attributes=[1, 3], **free).fit(X, S)
+    table = np.column_stack([X, factor * fitted.propensity_coef_[0, 3] * X[:, 3]])
+    SAREMClassifier(propensity_attributes=[1], labelling=Labelling(offset=4), **free).fit(table, S)
+    assert found[-1].coefficient == pytest.approx(1 / factor, abs=0.01)
+    assert least <= found[-1].z_score <= most

@@ -11,9 +11,14 @@ from scarless import SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.numerics.recalibrated import centre_sums
 from scarless.pair import recalibrated as recalibrated_module
+from scarless.pair.constraints import Constraint
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import (
+    HELD_PROPENSITY_RIDGE,
+    HELD_SHIFT_RIDGE,
+    PROPENSITY_RIDGE,
+    SLOPE_RIDGE,
     ClassPriorGrid,
     Recalibration,
     _GridFits,
@@ -358,6 +363,19 @@ def test_logits_on_the_grid_are_shifted_and_scaled(found):
         np.testing.assert_allclose(column, found.centre + shift + slope * (u - found.centre), rtol=1e-12)
 
 
+def test_draws_of_class_priors_give_the_logits_of_the_grid_and_interpolate_between_its_points(found):
+    u, v = np.linspace(-3, 3, 7), np.linspace(2, -1, 7)
+    priors = found.grid.class_prior
+    at, moved = found.at_priors(u, priors)
+    np.testing.assert_allclose(at, found.logits_on_grid(u), rtol=1e-12)
+    np.testing.assert_allclose(v[:, None] + moved, found.propensity_logits_on_grid(v), rtol=1e-12)
+    f, e = expit(at), expit(v[:, None] + moved)
+    np.testing.assert_allclose(expit(found.posterior_logits(u, v, priors)), f * (1 - e) / (1 - f * e), rtol=1e-9)
+    between = found.at_priors(u, 0.5 * (priors[1:] + priors[:-1]))
+    np.testing.assert_allclose(between[0], 0.5 * (at[:, 1:] + at[:, :-1]), rtol=1e-9)
+    np.testing.assert_allclose(between[1], 0.5 * (moved[1:] + moved[:-1]), rtol=1e-9, atol=1e-12)
+
+
 # --- extreme inputs
 
 
@@ -426,6 +444,35 @@ def test_a_held_propensity_stays_near_the_given_parameters():
     moved, gone = (np.linalg.norm((each.e - hold)[:3] * X.std(axis=0)) for each in (held, free))
     assert 0.1 < moved < gone
     assert held.grid.class_prior.min() < held.class_prior < held.grid.class_prior.max()
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_the_density_of_a_grid_point_is_its_likelihood_minus_the_penalties(held):
+    """A held fit has a penalty on its shift, which keeps the classifier near its own class prior."""
+    X, u, s = simulate()
+    hold = np.array([0.1, 0.8, -0.4, 0.2]) if held else None
+    fits = _GridFits.of(problem_of(X, np.arange(3), u=u, s=s, w=np.ones(s.size)), 0.0, hold)
+    point = fits.fit_at_shift(0.7, np.zeros(6))
+    of_shift, of_e = (HELD_SHIFT_RIDGE, HELD_PROPENSITY_RIDGE) if held else (0.0, PROPENSITY_RIDGE)
+    slope, shift, *coefficients, _ = point.theta
+    penalty = SLOPE_RIDGE * slope**2 + of_shift * shift**2 + of_e * np.square(coefficients).sum()
+    assert point.log_density == pytest.approx(point.log_likelihood - 0.5 * penalty, rel=1e-12)
+    assert np.square(coefficients).sum() > 0.01
+
+
+def test_an_exact_share_of_a_group_also_holds_at_the_grid_points():
+    """The fits on the grid use the multipliers of the optimum, so the fit at its shift is the optimum again."""
+    X, u, s = simulate()
+    group = (X[:, 0] > 0.3).astype(float)
+    problem = problem_of(X, E_COLUMNS, u=u, s=s, w=np.ones(s.size), group=group)
+    known = Constraint(problem.engine, problem.objective, None, "group", 0.85, 0.0, "a share")
+    problem = problem._replace(constraints=(known,))
+    optimum, fits = _GridFits.of(problem, 4.0, None).fit_optimum()
+    assert optimum.converged
+    again = fits.refit_at_shift_of(optimum)
+    shares = [fits.constraints[0].share(point.theta).value for point in (optimum, again)]
+    np.testing.assert_allclose(shares, 0.85, atol=1e-4)
+    np.testing.assert_allclose(again.theta, optimum.theta, atol=2e-3)
 
 
 def few_labels(seed=101):
