@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 from scarless import SAREMClassifierCV
-from scarless.pair.folds import check_folds, counted_folds, fold_of_rows, fold_rows, folds_of, refuse_one_sided
+from scarless.pair.folds import assign_strata, check_folds, counted_folds, fold_of_rows, fold_rows, folds_of, refuse_one_sided
 from scarless.pair.logistic import Training
 
 
@@ -45,6 +45,14 @@ def test_different_rows_are_spread_evenly_over_folds(n_folds):
     for label in (0, 1):
         counts = np.bincount(found[s == label], minlength=n_folds)
         assert np.ptp(counts) <= 1
+
+
+def test_heavy_groups_are_assigned_first():
+    """One group of weight 5 and five of weight 1: light groups first would give weights of 7 and 3."""
+    w = np.array([1.0, 1.0, 5.0, 1.0, 1.0, 1.0])
+    for seed in range(5):
+        fold = assign_strata(np.arange(6), np.zeros(6), np.full(6, -1), w, 2, np.random.default_rng(seed))
+        np.testing.assert_array_equal(np.bincount(fold, weights=w), [5, 5])
 
 
 @settings(max_examples=60)

@@ -155,6 +155,14 @@ def test_few_labels_are_not_tested():
     assert SAREMClassifier(propensity_attributes=[4]).fit(X, s).form_test_ is None
 
 
+def test_few_unlabelled_rows_are_not_tested():
+    X, _, s = task(0, linear, n=600)
+    rare = np.flatnonzero(s == 0)[:15]
+    rows = np.concatenate([np.flatnonzero(s == 1), rare])
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[4]), X[rows], s[rows])
+    assert model.form_test_ is None
+
+
 def test_sparse_rows_and_float32_give_the_same_test():
     X, _, s = task(2, quadratic)
     X = X.astype(np.float32).astype(np.float64)

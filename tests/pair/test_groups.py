@@ -191,6 +191,25 @@ def test_the_design_effect_of_copies_is_the_number_of_copies():
     np.testing.assert_array_equal(sums_by_group(np.eye(3), np.array([1, 0, 1])), [[0, 1, 0], [1, 0, 1]])
 
 
+def test_the_design_effect_is_the_largest_of_three_ratios():
+    """Compute the scores of both logits by hand: they are (1 - f) and (1 - e) if labelled, else -fe/(1 - fe) times it."""
+    rng = np.random.default_rng(3)
+    group, largest = np.repeat(np.arange(40), 5), []
+    for of_class, of_propensity in ((2.0, 0.0), (0.0, 2.0), (0.0, 0.0)):
+        common = rng.normal(size=(2, 40))[:, group]
+        f, e = expit(np.array([[of_class], [of_propensity]]) * common + 0.2 * rng.normal(size=(2, 200)))
+        s, w = (rng.random(200) < f * e).astype(float), rng.uniform(0.5, 2.0, size=200)
+        residual = np.where(s == 1, 1.0, -f * e / (1 - f * e))
+        ratios = []
+        for r in (residual * (1 - f), residual * (1 - e), f - np.average(f, weights=w)):
+            left = w * (r - np.average(r, weights=w))
+            ratios.append(np.square(np.bincount(group, left)).sum() / np.square(left / np.sqrt(w)).sum())
+        factor = 40 / 39 * (student.ppf(0.975, 39) / student.ppf(0.975, np.inf)) ** 2
+        assert design_effect(f, e, s, w, group) == pytest.approx(max(factor * max(ratios), 1.0))
+        largest.append(int(np.argmax(ratios)))
+    assert len(set(largest)) > 1
+
+
 def test_table_classifier_accepts_groups_and_a_saved_model_keeps_their_intervals(tmp_path):
     X, s, group = make_groups(100, 5)
     table = pd.DataFrame(X, columns=["age", "visits"])

@@ -4,11 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from scarless import Labelling, SAREMClassifier
+from scarless.engines.base import Rows
 from scarless.labelling import simulate_looks
 from scarless.models import messages
+from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.pair import look_checks
 
 N = 3000
@@ -83,6 +86,24 @@ def test_tables_with_few_labels_are_tested_as_a_whole(rows_tested, monkeypatch):
     monkeypatch.setattr(look_checks, "LABELLED_OF_TEST_PART", N)
     assert warnings_of(*looks_that("are alike")) == []
     assert {name: sum(n) for name, n in rows_tested.items()} == {"_block_look_gaps": N, "_block_pair_scores": N}
+
+
+def test_expected_labels_of_a_look_and_their_variance():
+    """With and without the labels of earlier looks, for rows of weights 1 and 2, one of them not seen at a look."""
+    X, codes = np.array([[0.3], [-1.0], [0.8], [0.1]]), np.array([[1, 0], [0, 1], [0, -1], [0, 0]])
+    w, f, e = np.array([1.0, 2.0, 1.0, 1.0]), 0.7, np.array([0.4, 0.6])
+    one = Design.of(np.arange(0))
+    objective = LooksLikelihood(one, ((one,), (one,)), None, None, None)
+    rows = {"w": w, "labels": (codes == 1) * 1.0, "looks": (codes >= 0) * 1.0, "audit": np.full(4, -1.0), "codes": codes}
+    beta = logit([f, *e])
+    found = look_checks._block_look_gaps(X, Rows(rows, slice(0, 4)), objective, beta, np.arange(2))
+    after = f * np.where(codes[:, 0] == 1, 1 / f, (1 - e[0]) / (1 - f * e[0]))  # given the label of the first look
+    seen = codes[:, 1] >= 0
+    for look, p, counted in ((0, [np.full(4, f)] * 2, np.full(4, True)), (1, [np.full(4, f), after], seen)):
+        for line, prior in zip(found[look], p, strict=True):
+            chance, u = (prior * e[look])[counted], w[counted]
+            labels = u @ (codes[counted, look] == 1)
+            np.testing.assert_allclose(line, [labels, u @ chance, u**2 @ (chance * (1 - chance))], rtol=1e-9)
 
 
 def test_a_look_without_variance_has_no_gap():

@@ -116,6 +116,13 @@ def test_trial_fits_are_sorted_optima_and_reproducible(pu):
     assert heights == sorted(heights)
 
 
+def test_the_first_trial_fit_is_the_best_of_all_rough_fits(pu, monkeypatch):
+    problem, inner, ends = problem_of(pu, [0, 1, 2], [2, 3]), starts._rough_fit, []
+    monkeypatch.setattr(starts, "_rough_fit", lambda *given: ends.append(inner(*given)) or ends[-1])
+    first = trial_starts(problem)[0]
+    np.testing.assert_array_equal(first.parameters, min(ends[1:], key=lambda end: end[0])[1])
+
+
 def test_trial_fits_use_a_part_of_the_rows_and_skip_wide_models(simulated):
     pu = simulated(n=2500)
     thin = problem_of(pu, [0, 1], [2]).thinned(1000)

@@ -22,6 +22,7 @@ from scarless.pair.recalibrated import (
     ClassPriorGrid,
     Recalibration,
     _GridFits,
+    draw_class_priors,
     grid_interval,
     mixed_interval,
     recalibrate,
@@ -374,6 +375,20 @@ def test_draws_of_class_priors_give_the_logits_of_the_grid_and_interpolate_betwe
     between = found.at_priors(u, 0.5 * (priors[1:] + priors[:-1]))
     np.testing.assert_allclose(between[0], 0.5 * (at[:, 1:] + at[:, :-1]), rtol=1e-9)
     np.testing.assert_allclose(between[1], 0.5 * (moved[1:] + moved[:-1]), rtol=1e-9, atol=1e-12)
+
+
+def test_draws_of_class_priors_have_the_quantiles_of_the_interval(found):
+    """Uniform numbers at the ends of a level are drawn as the ends of the interval of this level."""
+
+    class Uniform:
+        def random(self, n):
+            return np.array([0.025, 0.975, 0.25, 0.75])
+
+    other = found.grid._replace(class_prior=found.grid.class_prior * 0.9, share=0.3)
+    for grids in ([found.grid], [found.grid, other]):
+        drawn = draw_class_priors(grids, 4, Uniform())
+        np.testing.assert_allclose(drawn[:2], grid_interval(grids, "class_prior", 0.95), rtol=1e-12)
+        np.testing.assert_allclose(drawn[2:], grid_interval(grids, "class_prior", 0.5), rtol=1e-12)
 
 
 # --- extreme inputs
