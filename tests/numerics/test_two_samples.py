@@ -35,6 +35,7 @@ def test_distances_without_rows_are_zero():
     assert ks_distance(np.zeros(3), np.ones(3)) == 0.0
     assert ks_p_value(0.5, 0, 10) == 1.0
     assert homogeneity_p_value(np.zeros(3), np.ones(3)) == 1.0
+    assert homogeneity_p_value(np.zeros(3), np.zeros(3)) == 1.0
     assert homogeneity_p_value(np.array([10.0, 0.0]), np.array([20.0, 0.0])) == 1.0
 
 

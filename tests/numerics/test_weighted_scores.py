@@ -10,6 +10,7 @@ from scarless.numerics.weighted_scores import (
     binned,
     chi_square,
     equal_counts,
+    equal_widths,
     f1,
     mean_cost,
     precision,
@@ -21,6 +22,23 @@ from scarless.numerics.weighted_scores import (
 F = np.linspace(0.1, 0.9, 40)
 BINS = equal_counts(F, 4)
 S = (np.arange(40) % 3 == 0).astype(float)
+
+
+def test_bins_of_equal_width_divide_the_range_equally():
+    np.testing.assert_array_equal(equal_widths(np.linspace(0.0, 0.99, 100), 4), np.repeat(np.arange(4), 25))
+    np.testing.assert_array_equal(equal_widths(np.array([0.0, 0.1, 0.8, 1.0]), 10), [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("n_bins", [2, 5, 10])
+def test_bins_of_weighted_rows_are_those_of_repeated_rows(n_bins):
+    rng = np.random.default_rng(n_bins)
+    values, times = rng.normal(size=60), rng.integers(1, 5, size=60)
+    found = equal_counts(values, n_bins, times.astype(float))
+    np.testing.assert_array_equal(np.repeat(found, times), equal_counts(np.repeat(values, times), n_bins))
+    halves = equal_counts(np.repeat(values, 2), n_bins, np.repeat(times / 2, 2))  # two halves are one row
+    assert np.mean(halves[::2] == found) > 0.9
+    # The weights of the bins differ by no more than two rows of the largest weight.
+    assert np.ptp(np.bincount(found, weights=times)) <= 2 * times.max()
 
 
 @pytest.mark.parametrize("e", [1e-150, 1e-300])

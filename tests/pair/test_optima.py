@@ -177,6 +177,13 @@ def test_a_single_start_is_the_papers_and_the_selection_mentions_it(pu):
     assert "Only one start (paper) was used" in str(model.selection_)
 
 
+def test_an_optimum_says_whether_its_fit_converged(pu):
+    problem = problem_of(pu, [0, 1, 2], [2, 3])
+    for max_iter, converged in ((200, True), (1, False)):
+        (found,) = fit_from_starts(problem, [Start("paper", paper_start(problem))], tol=1e-8, max_iter=max_iter)
+        assert found.optimum.converged is found.fit.converged is converged
+
+
 def test_starts_that_lead_to_the_same_optimum_are_listed_together(pu):
     model = SAREMClassifier(propensity_attributes=[2], n_starts=5, random_state=0).fit(pu.X, pu.s)
     (optimum,) = model.optima_

@@ -490,6 +490,23 @@ def test_an_exact_share_of_a_group_also_holds_at_the_grid_points():
     np.testing.assert_allclose(again.theta, optimum.theta, atol=2e-3)
 
 
+def test_an_uncertain_share_of_a_group_is_part_of_the_density_of_the_grid_points():
+    """Intervals divide the log-likelihood by 3, but not what is known, so it is stored separately."""
+    X, u, s = simulate()
+    problem = problem_of(X, E_COLUMNS, u=u, s=s, w=np.ones(s.size), group=(X[:, 0] > 0.3).astype(float))
+    known = Constraint(problem.engine, problem.objective, None, "group", 0.6, 0.05**2, "a share")
+    optimum, fits = _GridFits.of(problem._replace(constraints=(known,)), 4.0, None).fit_optimum()
+    (constraint,) = fits.constraints
+    points = [fits.fit_at_shift(shift, optimum.theta) for shift in (-0.5, 0.0, 0.5)]
+    for point in points:
+        away = constraint.share(point.theta).value - 0.6
+        assert point.known == pytest.approx(-0.5 * (away / 0.05) ** 2, rel=1e-9)
+        others = point.pseudo_log_density - 0.5 * float(fits.ridge @ point.theta**2)
+        assert point.log_density == pytest.approx(point.log_likelihood + others + point.known, rel=1e-12)
+    found = recalibrate(problem._replace(constraints=(known,)))
+    assert found.grid.known.min() < found.grid.known.max() <= 0.0
+
+
 def few_labels(seed=101):
     """Return a table with about 20 labels for 1,400 positives; only pseudo-observations limit the class prior."""
     rng = np.random.default_rng(seed)
