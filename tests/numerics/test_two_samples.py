@@ -61,16 +61,17 @@ def test_small_bins_are_pooled():
     assert homogeneity_p_value(old, new) == pytest.approx(pooled)
 
 
-def test_area_and_its_variance_against_scikit_learn_and_all_pairs():
+@pytest.mark.parametrize(("n", "m"), [(40, 25), (40, 2), (2, 25)])
+def test_area_and_its_variance_against_scikit_learn_and_all_pairs(n, m):
     rng = np.random.default_rng(1)
-    old, new = rng.integers(6, size=40).astype(float), rng.integers(2, 8, size=25).astype(float)
+    old, new = rng.integers(6, size=n).astype(float), rng.integers(2, 8, size=m).astype(float)
     found = area_under_curve(old, new)
-    y = np.repeat([0, 1], [40, 25])
+    y = np.repeat([0, 1], [n, m])
     assert found.value == pytest.approx(roc_auc_score(y, np.concatenate([old, new])))
     pairs = (new[:, None] > old) + 0.5 * (new[:, None] == old)
-    by_hand = pairs.mean(axis=1).var(ddof=1) / 25 + pairs.mean(axis=0).var(ddof=1) / 40
+    by_hand = pairs.mean(axis=1).var(ddof=1) / m + pairs.mean(axis=0).var(ddof=1) / n
     assert found.variance == pytest.approx(by_hand)
-    assert found.null_variance == pytest.approx(66 / (12 * 40 * 25))
+    assert found.null_variance == pytest.approx((n + m + 1) / (12 * n * m))
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.05], ids=["no false positives", "false positives"])

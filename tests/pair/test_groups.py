@@ -269,6 +269,24 @@ def test_robust_errors_equal_the_sandwich_formula():
     )
 
 
+def test_sampling_variances_with_groups_are_those_of_ratios_of_group_totals():
+    """The class prior is a mean of f; the label frequency is the ratio of the sums of fe and f."""
+    X, s, group = make_groups(60, 5)
+    w = np.random.default_rng(2).uniform(0.5, 1.5, 300)
+    model = logistic().fit(X, s, sample_weight=w, groups=group)
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    prior, c = np.average(f, weights=w), (w @ (f * e)) / (w @ f)
+    expected = [
+        60 / 59 * np.square(np.bincount(group, w * (f - prior))).sum() / w.sum() ** 2,
+        60 / 59 * np.square(np.bincount(group, w * f * (e - c))).sum() / (w @ f) ** 2,
+    ]
+    inference = model.fitted_pair_.inference
+    np.testing.assert_allclose(inference.row_variances, expected, rtol=1e-9)
+    found = inference.class_prior
+    error = np.sqrt(inference.precision.errors(found.gradient[None])[0] ** 2 + expected[0])
+    assert model.standard_errors().class_prior == pytest.approx(error, rel=1e-9)
+
+
 def test_a_fit_does_not_warn_about_counts_of_rows():
     X, s, _ = _survey(400)
     SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=np.full(400, 2.0))  # a warning would be an error
