@@ -32,7 +32,7 @@ from scarless.pair.cross_fit import CrossFit, held_out, out_of_fold_values
 from scarless.pair.crossed import warn_about_collapse
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.recalibrated import recalibrate
+from scarless.pair.recalibrated import ASSUMED_FOLLOW_SLOPE, recalibrate
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
@@ -416,6 +416,15 @@ def test_a_tilt_removes_the_effect_of_the_labelling_from_the_class_logit(seed):
     rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=before)
     as_before = recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), pseudo_weight=4.0)
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
+    rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=crossed.fit.u)
+    named, other = (
+        recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), follow=follow)
+        for follow in (0.0, ASSUMED_FOLLOW_SLOPE)
+    )
+    np.testing.assert_allclose(model.recalibration_.grid.class_prior, named.grid.class_prior, rtol=1e-6)
+    np.testing.assert_allclose(crossed.following_grid.class_prior, other.grid.class_prior, rtol=1e-6)
+    share = 0.1 * np.exp((other.log_likelihood - named.log_likelihood) / 3)
+    assert crossed.following_grid.share == pytest.approx(share, rel=1e-6)
 
 
 def test_a_tilt_does_not_depend_on_the_mean_of_an_attribute_or_on_sparsity():
