@@ -358,6 +358,18 @@ def test_lightgbm_recovers_probabilities_better_than_naive(simulated, lightgbm, 
     assert error[0] < 0.5 * error[1]
 
 
+def test_lightgbm_has_the_mean_of_the_targets_in_the_mean(pu, lightgbm):
+    """At the optimum, the gradient of a constant is 0; boosting starts at this constant, far from a logit of 0."""
+    from scarless.pair.learners import LightGBMLearner
+
+    learner = LightGBMLearner(lightgbm.LGBMClassifier(n_estimators=60, num_leaves=4, verbose=-1), name="estimator")
+    t, w = 0.05 + 0.1 * (pu.X[:, 0] > 0), np.ones(len(pu.X))
+    learner.fit(pu.X, t, w)
+    assert learner.base == pytest.approx(np.log(t.mean() / (1 - t.mean())))
+    assert learner.probability(pu.X).mean() == pytest.approx(t.mean(), rel=0.01)
+    np.testing.assert_allclose(learner.probability(pu.X), t, rtol=0.1)
+
+
 def test_lightgbm_without_a_split_predicts_the_mean_share(pu, lightgbm):
     inner = lightgbm.LGBMClassifier(n_estimators=1, min_split_gain=1e9, verbose=-1, n_jobs=1)
     model = fit_risk(inner, pu)

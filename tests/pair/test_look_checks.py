@@ -130,3 +130,12 @@ def test_an_offset_with_its_best_coefficient_has_no_gap(monkeypatch, factor, lea
     SAREMClassifier(propensity_attributes=[1], labelling=Labelling(offset=4), **free).fit(table, S)
     assert found[-1].coefficient == pytest.approx(1 / factor, abs=0.01)
     assert least <= found[-1].z_score <= most
+
+
+def test_labels_of_audited_rows_are_dropped_or_undone():
+    rows = {"labels": np.array([[2], [1], [0], [1]]), "looks": np.array([[3], [1], [2], [2]])}
+    rows["audit"] = np.array([1, -1, 0, -1])
+    dropped, undone = look_checks._as_dropped(None, rows), look_checks._as_undone(None, rows)
+    assert [each.ravel().tolist() for each in dropped.values()] == [[0, 1, 0, 1], [0, 1, 0, 2]]
+    assert [each.ravel().tolist() for each in undone.values()] == [[0, 1, 0, 1], [1, 1, 1, 2]]
+    assert list(dropped) == list(undone) == ["labels", "looks"]

@@ -7,7 +7,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_expit
 from scipy.stats import norm
 
-from scarless import SAREMClassifierCV
+from scarless import ClassPrior, SAREMClassifierCV
 from scarless.numerics.linear import Design
 from scarless.numerics.recalibrated import centre_sums
 from scarless.pair import recalibrated as recalibrated_module
@@ -505,6 +505,15 @@ def test_an_uncertain_share_of_a_group_is_part_of_the_density_of_the_grid_points
         assert point.log_density == pytest.approx(point.log_likelihood + others + point.known, rel=1e-12)
     found = recalibrate(problem._replace(constraints=(known,)))
     assert found.grid.known.min() < found.grid.known.max() <= 0.0
+
+
+@pytest.mark.parametrize("prior", [0.35, 0.5])
+def test_a_known_class_prior_is_reached_exactly(data, prior):
+    """The fit has the class prior of the mean over the grid, which is nearly the known value, without interpolation."""
+    X, u, s = data
+    found = recalibrated(X, 0.5 * u + 0.4, s, known=[ClassPrior(prior, se=0.005)])
+    assert found.grid.mean == pytest.approx(prior, abs=0.004)
+    assert found.class_prior == pytest.approx(found.grid.mean, abs=1e-9)
 
 
 def few_labels(seed=101):
