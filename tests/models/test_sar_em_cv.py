@@ -119,6 +119,14 @@ def test_ties_are_resolved_by_the_penalty_nearest_to_1_then_by_the_lowest_label_
     assert f"The class priors of tied candidates range from {low:.3f} to {high:.3f}" in told
 
 
+def test_possible_candidates_are_within_twice_as_many_standard_errors(fitted):
+    tied, possible, behind, error, path = table_of(fitted, "tied", "possible", "behind_best", "standard_error", "path")
+    own = path == path[np.argmin(behind)]  # in the set of the best candidate, half as many standard errors count
+    np.testing.assert_array_equal(tied[own], (behind <= 1.0 * error)[own])
+    np.testing.assert_array_equal(possible[own], (behind <= 2.0 * error)[own])
+    assert tied.sum() < possible.sum()
+
+
 def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):
     tied, score, prior = table_of(recalibrated, "tied", "mean_test_score", "class_prior")
     stand = representatives(recalibrated.cv_results_)

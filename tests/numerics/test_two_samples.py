@@ -135,6 +135,15 @@ def test_uneven_groups_do_not_depend_on_a_common_factor():
     assert one == pytest.approx(other)
 
 
+def test_errors_of_the_expected_numbers_add_to_the_variance_of_uneven_groups():
+    """With two groups, the residual is a multiple of the difference of the two numbers, whose variance is known."""
+    observed, expected, variance = np.array([35.0, 45.0]), np.array([50.0, 50.0]), np.array([30.0, 20.0])
+    errors = np.array([[6.0, -2.0], [-6.0, 2.0], [1.0, 3.0], [-1.0, -3.0]])
+    of_difference = variance.sum() + 0.8**2 * np.mean((errors[:, 0] - errors[:, 1]) ** 2)
+    found = uneven_p_value(observed, expected, variance, errors)
+    assert found == pytest.approx(stats.chi2.sf(10.0**2 / of_difference, 1))
+
+
 def test_uneven_groups_of_rare_labels_have_pearsons_p_value():
     """With Poisson variances and the ratio fitted, the test is Pearson's test of goodness of fit."""
     expected, observed = np.array([40.0, 60.0, 100.0]), np.array([30.0, 50.0, 120.0])

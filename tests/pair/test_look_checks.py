@@ -106,6 +106,24 @@ def test_expected_labels_of_a_look_and_their_variance():
             np.testing.assert_allclose(line, [labels, u @ chance, u**2 @ (chance * (1 - chance))], rtol=1e-9)
 
 
+@pytest.mark.parametrize("rate", [None, 0.05])
+def test_the_score_of_agreeing_looks_is_its_formula(rate):
+    rng = np.random.default_rng(1)
+    codes, w = rng.integers(-1, 2, size=(30, 2)), rng.uniform(0.5, 2.0, 30)
+    f, e, h = 0.6, np.array([0.4, 0.7]), rate or 0.0
+    one = Design.of(np.arange(0))
+    objective = LooksLikelihood(one, ((one,), (one,)), None if rate is None else logit(np.full(2, rate)), None, None)
+    rows = {"w": w, "labels": (codes == 1) * 1.0, "looks": (codes >= 0) * 1.0, "audit": np.full(30, -1.0), "codes": codes}
+    sums = look_checks._block_pair_scores(
+        np.zeros((30, 1)), Rows(rows, slice(0, 30)), objective, logit([f, *e]), [(0, 1)], np.arange(2), True
+    )
+    s, seen = codes == 1, codes >= 0
+    likelihoods = [np.where(seen, np.where(s, rates, 1 - rates), 1.0).prod(axis=1) for rates in (e, np.full(2, h))]
+    q = f * likelihoods[0] / (f * likelihoods[0] + (1 - f) * likelihoods[1])
+    g = q * (s - e).prod(axis=1) + (1 - q) * (s - h).prod(axis=1) * (rate is not None)
+    np.testing.assert_allclose(sums.added, [w @ (g * seen.all(axis=1))], rtol=1e-9)
+
+
 def test_a_look_without_variance_has_no_gap():
     """The smaller of the two statistics counts; it is 0 if no label could have been different."""
     sums = np.array([[0.0, 0.0, 0.0], [9.0, 4.0, 4.0]])
@@ -113,6 +131,8 @@ def test_a_look_without_variance_has_no_gap():
     assert look_checks._look_gap(1, sums[::-1]).z_score == 0.0
     sums[0] = [9.0, 6.0, 9.0]
     assert look_checks._look_gap(1, sums).z_score == 1.0
+    sums[0] = [9.0, 8.4, 9.0]
+    assert look_checks._look_gap(1, sums).z_score == pytest.approx(0.2)
     sums[0] = [3.0, 6.0, 9.0]
     assert look_checks._look_gap(1, sums).z_score == 0.0  # the predictions disagree about the sign
 
@@ -139,3 +159,17 @@ def test_labels_of_audited_rows_are_dropped_or_undone():
     assert [each.ravel().tolist() for each in dropped.values()] == [[0, 1, 0, 1], [0, 1, 0, 2]]
     assert [each.ravel().tolist() for each in undone.values()] == [[0, 1, 0, 1], [1, 1, 1, 2]]
     assert list(dropped) == list(undone) == ["labels", "looks"]
+
+
+def test_propensities_at_and_outside_bounds_are_counted_at_positives():
+    """Bounds of 0 and 1 are always possible, so they are ignored."""
+    X = np.array([[-9.0], [-0.1], [9.0], [9.0]])
+    f, e = Design.of(np.arange(0)), Design.of(np.arange(1))
+    rows = {"w": np.array([1.0, 2.0, 3.0, 4.0]), "labels": np.zeros((4, 1)), "looks": np.array([[1.0], [1], [1], [2]])}
+    rows["audit"], beta = np.full(4, -1.0), np.array([logit(0.3), 1.0, 0.0])
+    for bounds, low, high in (((0.1, 0.8), 0.3, 0.3 * 11), ((0.0, 0.8), 0.0, 0.3 * 11), ((0.1, 1.0), 0.3, 0.0)):
+        objective = LooksLikelihood(f, ((e,),), None, None, bounds)
+        (sums,) = look_checks._block_on_bounds(X, rows, objective, beta, look_checks.BOUND_MARGIN)
+        np.testing.assert_allclose(sums, [0.3 * 14, low, high], err_msg=str(bounds))
+    (sums,) = look_checks._block_outside(X, rows, LooksLikelihood(f, ((e,),)), beta, (0.1, 0.8))
+    np.testing.assert_allclose(sums, [0.3 * 14, 0.3 * (1 + 11)])
