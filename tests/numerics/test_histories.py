@@ -218,6 +218,15 @@ def test_labelled_histories_have_the_probability_given_at_least_one_label():
     assert float(number.gradient.sum()) == pytest.approx(float(moved[0] - moved[1]) / 2e-6, rel=1e-6)
 
 
+def test_the_number_by_models_counts_rows_with_a_look():
+    labelled, X, rows, of_e = labelled_case()
+    beta, looked = np.append([0.5, -0.4, 0.2], of_e), np.arange(50) >= 10
+    rows = rows | {"looks": rows["looks"] * looked[:, None], "labels": rows["labels"] * looked[:, None]}
+    f, w = expit(X[:, :2] @ beta[:2] + beta[2]), rows["w"] * looked
+    found = number_by_models(X, rows, labelled, beta, counts=True)
+    assert (found.number, found.looked_at) == pytest.approx((w @ f, w.sum()))
+
+
 def test_the_number_by_histories_is_unbiased():
     """Enumerate all histories of a positive row: the mean number is 1, and its variance is the expected one."""
     histories, X, _, beta = labelled_case()

@@ -9,7 +9,15 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 from scarless import SAREMClassifierCV
-from scarless.pair.folds import assign_strata, check_folds, counted_folds, fold_of_rows, fold_rows, folds_of, refuse_one_sided
+from scarless.pair.folds import (
+    assign_strata,
+    check_folds,
+    counted_folds,
+    fold_of_rows,
+    fold_rows,
+    folds_of,
+    refuse_one_sided,
+)
 from scarless.pair.logistic import Training
 
 

@@ -13,6 +13,8 @@ from scarless.models import messages
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.pair import look_checks
+from scarless.pair.logistic import engine_of
+from scarless.pair.problem import summarise_observations
 
 N = 3000
 
@@ -94,7 +96,13 @@ def test_expected_labels_of_a_look_and_their_variance():
     w, f, e = np.array([1.0, 2.0, 1.0, 1.0]), 0.7, np.array([0.4, 0.6])
     one = Design.of(np.arange(0))
     objective = LooksLikelihood(one, ((one,), (one,)), None, None, None)
-    rows = {"w": w, "labels": (codes == 1) * 1.0, "looks": (codes >= 0) * 1.0, "audit": np.full(4, -1.0), "codes": codes}
+    rows = {
+        "w": w,
+        "labels": (codes == 1) * 1.0,
+        "looks": (codes >= 0) * 1.0,
+        "audit": np.full(4, -1.0),
+        "codes": codes,
+    }
     beta = logit([f, *e])
     found = look_checks._block_look_gaps(X, Rows(rows, slice(0, 4)), objective, beta, np.arange(2))
     after = f * np.where(codes[:, 0] == 1, 1 / f, (1 - e[0]) / (1 - f * e[0]))  # given the label of the first look
@@ -113,7 +121,13 @@ def test_the_score_of_agreeing_looks_is_its_formula(rate):
     f, e, h = 0.6, np.array([0.4, 0.7]), rate or 0.0
     one = Design.of(np.arange(0))
     objective = LooksLikelihood(one, ((one,), (one,)), None if rate is None else logit(np.full(2, rate)), None, None)
-    rows = {"w": w, "labels": (codes == 1) * 1.0, "looks": (codes >= 0) * 1.0, "audit": np.full(30, -1.0), "codes": codes}
+    rows = {
+        "w": w,
+        "labels": (codes == 1) * 1.0,
+        "looks": (codes >= 0) * 1.0,
+        "audit": np.full(30, -1.0),
+        "codes": codes,
+    }
     sums = look_checks._block_pair_scores(
         np.zeros((30, 1)), Rows(rows, slice(0, 30)), objective, logit([f, *e]), [(0, 1)], np.arange(2), True
     )
@@ -173,3 +187,25 @@ def test_propensities_at_and_outside_bounds_are_counted_at_positives():
         np.testing.assert_allclose(sums, [0.3 * 14, low, high], err_msg=str(bounds))
     (sums,) = look_checks._block_outside(X, rows, LooksLikelihood(f, ((e,),)), beta, (0.1, 0.8))
     np.testing.assert_allclose(sums, [0.3 * 14, 0.3 * (1 + 11)])
+
+
+def test_later_looks_are_counted_after_a_label_and_without_one():
+    codes = np.array([[1, 0, -1], [0, 1, 1], [0, -1, 0], [-1, 1, -1], [1, -1, -1]])
+    rows = {"codes": codes, "w": np.array([1.0, 2.0, 1.0, 1.0, 0.0])}  # the last row does not count
+    found = look_checks._block_later_looks(None, rows, np.arange(3))
+    # After a label: looks 2 and 3 of the first row, look 3 of the second and of the fourth row; two took place.
+    assert [float(each) for each in found] == [2.0, 4.0, 3.0, 4.0]
+
+
+def test_audits_are_counted_if_they_are_informative():
+    """Without false positives, an audit of a labelled row says nothing; an audit of a negative row does."""
+    design = Design.of(np.arange(1))
+    rows = {"labels": np.array([[0.0], [0], [1], [0]]), "looks": np.array([[1.0], [2], [1], [0]])}
+    rows |= {"audit": np.array([0.0, 1, 1, -1]), "w": np.array([1.0, 1, 1, 2])}
+    engine = engine_of(np.zeros((4, 1)), **rows)
+    for rates, n in ((None, 2), ("shared", 3)):
+        found = summarise_observations(engine, LooksLikelihood(design, ((design,),), rates))
+        assert tuple(found) == (n, 4 / 5, True)
+    weightless = engine_of(np.zeros((4, 1)), **(rows | {"w": np.array([1.0, 0, 1, 2])}))
+    found = summarise_observations(weightless, LooksLikelihood(design, ((design,),)))
+    assert tuple(found) == (1, 2 / 4, False)

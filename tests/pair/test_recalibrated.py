@@ -28,6 +28,7 @@ from scarless.pair.recalibrated import (
     recalibrate,
     recalibrate_roughly,
 )
+from scarless.pair.stack import _weighted_quantiles
 
 
 def simulate(n=600, seed=0):
@@ -239,6 +240,13 @@ def test_log_likelihood_differences_are_divided_by_3_in_intervals():
 
 
 # --- intervals of mixtures
+
+
+def test_weighted_quantiles_of_rows_are_the_ends_of_mixed_intervals():
+    rng = np.random.default_rng(0)
+    values, weight = rng.normal(size=(4, 30)), rng.dirichlet(np.ones(30))
+    found = _weighted_quantiles(values, weight, np.array([0.1, 0.9]))
+    np.testing.assert_allclose(found, [mixed_interval([row], [weight], 0.8) for row in values], rtol=1e-12)
 
 
 def test_an_interval_of_a_mixture_has_its_quantiles():
