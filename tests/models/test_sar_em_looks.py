@@ -366,7 +366,7 @@ def test_intervals_of_false_positive_rates_are_symmetric_on_the_logit_scale(data
     assert rate == pytest.approx(float(np.ravel(model.false_positive_rate_)[0]))
     error = float(np.ravel(model.standard_errors().false_positive_rate)[0])
     half = 1.959964 * error / (rate * (1 - rate))
-    np.testing.assert_allclose(logit([low, high]), logit(rate) + [-half, half], rtol=1e-5)
+    np.testing.assert_allclose(logit([low, rate, high]), logit(rate) + half * np.arange(-1, 2), rtol=1e-5)
 
 
 @pytest.mark.usefixtures("one_start")

@@ -11,7 +11,7 @@ from scarless.models.inspection import draw_group_sums, group_totals
 
 @pytest.fixture(scope="module")
 def rows():
-    """Return attributes, labels, audits of the first 60 rows, two divisions into groups, and weights, some of them 0."""
+    """Return attributes, labels, audits of 60 rows, two divisions into groups, and weights, some of them 0."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     y = rng.random(400) < expit(2 * X[:, 0])

@@ -192,7 +192,7 @@ def test_the_design_effect_of_copies_is_the_number_of_copies():
 
 
 def test_the_design_effect_is_the_largest_of_three_ratios():
-    """Compute the scores of both logits by hand: they are (1 - f) and (1 - e) if labelled, else -fe/(1 - fe) times it."""
+    """The scores of both logits are 1 - f and 1 - e for labelled rows, and -fe/(1 - fe) times this for others."""
     rng = np.random.default_rng(3)
     group, largest = np.repeat(np.arange(40), 5), []
     for of_class, of_propensity in ((2.0, 0.0), (0.0, 2.0), (0.0, 0.0)):
