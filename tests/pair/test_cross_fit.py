@@ -28,7 +28,7 @@ from scarless.engines import blas
 from scarless.engines.blas import threads_for_folds, trees_on_one_thread
 from scarless.numerics.linear import Design
 from scarless.pair.boosting import HistogramBooster
-from scarless.pair.cross_fit import CrossFit, held_out, out_of_fold_values
+from scarless.pair.cross_fit import CrossFit, LearnedPropensity, held_out, out_of_fold_values
 from scarless.pair.crossed import warn_about_collapse
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
@@ -380,6 +380,36 @@ def test_a_fit_warns_about_memorised_labels():
     warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), "M")
     warn_about_collapse(fit_that([-0.6, -0.5, -0.5], [0.4, 0.5, 0.8], 1), "M")
     warn_about_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), "M")
+
+
+class Recorder:
+    """A learner that stores what it is fitted to, and predicts the weighted share of labels."""
+
+    def fit(self, X, s, w):
+        self.given, self.share = (X, s, w), (w @ s) / w.sum()
+
+    def probability(self, X):
+        return np.full(len(X), self.share)
+
+
+def test_a_learned_propensity_is_fitted_to_labels_weighted_by_the_posterior():
+    rng = np.random.default_rng(0)
+    X, s, w, u = rng.normal(size=(20, 2)), np.arange(20) % 4 == 0, rng.uniform(0.5, 2, 20), rng.normal(size=20)
+    folds = [(np.arange(10, 20), np.arange(10)), (np.arange(10), np.arange(10, 20))]
+    propensity = LearnedPropensity([Recorder(), Recorder()], X, s * 1.0, w, folds)
+    f = expit(u)
+
+    def assert_fitted_with(q):
+        for learner, (train, test) in zip(propensity.learners, folds, strict=True):
+            for got, want in zip(learner.given, (X[train], s[train], (w * q)[train]), strict=True):
+                np.testing.assert_allclose(got, want)
+            np.testing.assert_allclose(expit(propensity.v[test]), np.average(s[train], weights=(w * q)[train]))
+
+    propensity.start(f)
+    assert_fitted_with(np.where(s, 1.0, f))
+    e = expit(propensity.v)
+    propensity.update(u)
+    assert_fitted_with(np.where(s, 1.0, f * (1 - e) / (1 - f * e)))
 
 
 class TakesLabellingForClass(ClassifierMixin, BaseEstimator):

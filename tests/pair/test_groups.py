@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, TableClassifier, load, save
 from scarless.diagnostics import bootstrap_intervals
 from scarless.pair.folds import check_folds, fold_rows
-from scarless.pair.groups import check_groups, design_effect, sums_by_group
+from scarless.pair.groups import check_groups, design_effect, sums_by_group, variance_ratio, weights_for_groups
 from scarless.pair.logistic import Training
 
 
@@ -285,6 +285,36 @@ def test_sampling_variances_with_groups_are_those_of_ratios_of_group_totals():
     found = inference.class_prior
     error = np.sqrt(inference.precision.errors(found.gradient[None])[0] ** 2 + expected[0])
     assert model.standard_errors().class_prior == pytest.approx(error, rel=1e-9)
+
+
+def test_weights_of_groups_of_one_row_have_the_number_of_weighted_rows_as_their_sum():
+    np.testing.assert_allclose(weights_for_groups(np.array([0.0, 2.0, 6.0]), "rows"), [0.0, 0.5, 1.5])
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        weights_for_groups(np.zeros(3), "rows")
+    np.testing.assert_array_equal(weights_for_groups([1, 2, 3], np.arange(3)), [1, 2, 3])
+    assert weights_for_groups(7.0, "rows") is None
+
+
+class KnownErrors:
+    """Stands for the inference of a fit whose class prior has a known standard error."""
+
+    class_prior = None
+
+    def __init__(self, error):
+        self.error = error
+
+    def error_of(self, functional):
+        return self.error
+
+    def quantile(self, level):
+        return 2.0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ratio"), [(1.0, 3.0, 9.0), (2.0, 1.0, 1.0), (np.inf, np.inf, 1.0), (0.0, 1.0, 1.0)]
+)
+def test_groups_widen_intervals_by_the_ratio_of_the_errors_and_never_shorten_them(before, after, ratio):
+    assert variance_ratio(KnownErrors(before), KnownErrors(after)) == ratio
 
 
 def test_a_fit_does_not_warn_about_counts_of_rows():

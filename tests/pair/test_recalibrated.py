@@ -9,11 +9,12 @@ from scipy.stats import norm
 
 from scarless import ClassPrior, SAREMClassifierCV
 from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.recalibrated import centre_sums
 from scarless.pair import recalibrated as recalibrated_module
 from scarless.pair.constraints import Constraint
 from scarless.pair.logistic import engine_of
-from scarless.pair.problem import PairProblem
+from scarless.pair.problem import PairProblem, summarise_observations
 from scarless.pair.recalibrated import (
     HELD_PROPENSITY_RIDGE,
     HELD_SHIFT_RIDGE,
@@ -522,6 +523,21 @@ def test_a_known_class_prior_is_reached_exactly(data, prior):
     found = recalibrated(X, 0.5 * u + 0.4, s, known=[ClassPrior(prior, se=0.005)])
     assert found.grid.mean == pytest.approx(prior, abs=0.004)
     assert found.class_prior == pytest.approx(found.grid.mean, abs=1e-9)
+
+
+def test_sampling_of_rows_widens_the_grid_of_an_identified_class_prior():
+    """The sampling variance of the mean of f is compared with the variance over the grid times the divisor 3."""
+    X, u, s = simulate()
+    audit = np.where(np.arange(s.size) < 150, np.random.default_rng(3).random(s.size) < expit(u), -1.0)
+    audit = np.where((s == 1) & (audit >= 0), 1.0, audit)
+    rows = {"labels": s[:, None], "looks": np.ones((s.size, 1)), "audit": audit, "s": s, "u": u, "w": np.ones(s.size)}
+    objective = LooksLikelihood(Design.of(np.arange(0)), ((Design.of(E_COLUMNS),),))
+    problem = problem_of(X, E_COLUMNS, **rows).with_objective(objective)
+    problem = problem._replace(observations=summarise_observations(problem.engine, objective))
+    found = recalibrate(problem)
+    assert problem.class_prior_is_identified
+    variance = np.var(expit(found(u))) / s.size
+    assert found.grid.inflation == pytest.approx(1 + variance / (3 * found.grid.deviation**2), rel=1e-6)
 
 
 def few_labels(seed=101):
