@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 import scarless.pair.logistic
 from scarless import NaiveClassifier, PropensityWeightedClassifier, PublishedEMClassifier, SAREMClassifier
 from scarless.models.propensity_weighted import negative_weight_problem
-from scarless.pair.learners import LogisticLearner, TreeLearner
+from scarless.pair.learners import LogisticLearner, TreeLearner, as_learner, em
 
 
 def fit_risk(estimator, data, **options):
@@ -322,6 +322,17 @@ def test_logistic_regression_cv_may_be_a_classifier(pu):
         crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cv=2, tol=1e-2).fit(pu.X, pu.s)
         assert negative_weight_problem(LogisticRegressionCV()) is not None
     assert [model.Cs for model in (plain.estimator_, *crossed.estimators_)] == [2, 2, 2]
+
+
+def test_em_reports_every_step():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    s = (rng.random(200) < 0.8 * (X[:, 0] > 0)).astype(float)
+    f, e = (as_learner(LogisticRegression(), name="estimator", C=1.0) for _ in range(2))
+    seen = []
+    found = em(X, X, s, np.ones(200), f, e, tol=1e-3, slope_tol=1e-2, window=2, max_iter=5, progress=seen.append)
+    assert seen == found.history[1:]
+    assert len({step.log_likelihood for step in seen}) == len(seen) > 1
 
 
 # --- LightGBM
