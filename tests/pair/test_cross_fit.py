@@ -17,13 +17,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 from tests.helpers import quick_first, simulate
 from threadpoolctl import threadpool_limits
 
-from scarless import ClassPriorWarning, PublishedEMClassifier, SAREMClassifier
+from scarless import ClassPriorWarning, PseudoObservations, PublishedEMClassifier, SAREMClassifier
 from scarless.engines import blas
 from scarless.engines.blas import threads_for_folds, trees_on_one_thread
 from scarless.numerics.linear import Design
@@ -380,6 +381,24 @@ def test_a_fit_warns_about_memorised_labels():
     warn_about_collapse(fit_that([-0.6, -0.5, -0.7], [0.4, 0.5, 0.5], 1), "M")
     warn_about_collapse(fit_that([-0.6, -0.5, -0.5], [0.4, 0.5, 0.8], 1), "M")
     warn_about_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), "M")
+
+
+@pytest.mark.parametrize("attributes", [[2], "all"], ids=["one column", "all columns"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_recalibration_has_the_pseudo_observations_and_holds_a_propensity_of_all_columns(pu, monkeypatch, attributes):
+    """If both models use all columns, they could be swapped, so the propensity is held near that of the cross-fit."""
+    calls = []
+
+    def spy(*given, **options):
+        calls.append(options)
+        return recalibrate(*given, **options)
+
+    monkeypatch.setattr("scarless.pair.crossed.recalibrate", spy)
+    known = [PseudoObservations(7)]
+    model = SAREMClassifier(GaussianNB(), propensity_attributes=attributes, cv=3, random_state=0, known=known)
+    model.fit(np.asarray(pu.X), pu.s)
+    assert all(options["pseudo_weight"] == 7 for options in calls)
+    assert (calls[0]["hold"] is not None) is (attributes == "all")
 
 
 class Recorder:

@@ -1,5 +1,7 @@
 """Sums over groups of rows of a fitted pair, compared with sums of its predictions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -7,6 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from scarless import SAREMClassifier
 from scarless.models.inspection import draw_group_sums, group_totals
+from scarless.pair.fitted import NoOutOfFoldLogits
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +64,11 @@ def test_drawn_sums_of_groups_are_sums_of_drawn_posteriors(rows, given):
         sums = [w * s * q, w * (1 - s) * q, w * s * q * (1 - q), w * (1 - s) * q * (1 - q)]
         for got, values in zip(found, sums, strict=True):
             np.testing.assert_allclose(got[j], by_group(codes, values), rtol=1e-9, atol=1e-12)
+
+
+def test_a_pair_without_standard_errors_and_folds_has_no_out_of_fold_logits(rows):
+    X, s, *_ = rows
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    alone = replace(model.fitted_pair_, inference=None)
+    with pytest.raises(NoOutOfFoldLogits, match="only for two logistic models and for cross-fitted models"):
+        alone.out_of_fold_logits(model._rows(X), X, s)

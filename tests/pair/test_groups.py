@@ -285,6 +285,9 @@ def test_sampling_variances_with_groups_are_those_of_ratios_of_group_totals():
     found = inference.class_prior
     error = np.sqrt(inference.precision.errors(found.gradient[None])[0] ** 2 + expected[0])
     assert model.standard_errors().class_prior == pytest.approx(error, rel=1e-9)
+    half = error / (prior * (1 - prior)) * student.ppf(0.975, 59)
+    low, high = logit(model.class_prior_interval()) - logit(prior)
+    assert (low, high) == pytest.approx((-half, half), rel=1e-6)
 
 
 def test_weights_of_groups_of_one_row_have_the_number_of_weighted_rows_as_their_sum():
