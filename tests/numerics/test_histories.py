@@ -225,6 +225,10 @@ def test_the_number_by_models_counts_rows_with_a_look():
     f, w = expit(X[:, :2] @ beta[:2] + beta[2]), rows["w"] * looked
     found = number_by_models(X, rows, labelled, beta, counts=True)
     assert (found.number, found.looked_at) == pytest.approx((w @ f, w.sum()))
+    with_looks = {name: values[looked] for name, values in rows.items()}
+    alone = number_by_models(X[looked], with_looks, labelled, beta, counts=True)
+    for got, want in zip(found, alone, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
 def test_the_number_by_histories_is_unbiased():

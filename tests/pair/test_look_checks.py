@@ -84,6 +84,17 @@ def test_violations_are_tested_in_all_rows(rows_tested, monkeypatch, kind, check
     assert warnings_of(X, S) == in_part
 
 
+@pytest.mark.parametrize(("most", "pairs"), [(3, [(0, 1), (0, 2), (1, 2)]), (2, [(0, 1), (1, 2)])])
+def test_all_pairs_of_few_looks_are_tested_and_neighbours_of_many(monkeypatch, most, pairs):
+    tested, inner = [], look_checks._block_pair_scores
+    monkeypatch.setattr(look_checks, "MAX_LOOKS_PAIRED", most)
+    monkeypatch.setattr(
+        look_checks, "_block_pair_scores", lambda *given: tested.append(list(given[4])) or inner(*given)
+    )
+    warnings_of(*looks_that("are alike"))
+    assert tested[0] == pairs
+
+
 def test_tables_with_few_labels_are_tested_as_a_whole(rows_tested, monkeypatch):
     monkeypatch.setattr(look_checks, "LABELLED_OF_TEST_PART", N)
     assert warnings_of(*looks_that("are alike")) == []
@@ -144,7 +155,7 @@ def test_a_look_without_variance_has_no_gap():
     assert look_checks._look_gap(1, sums).z_score == 0.0
     assert look_checks._look_gap(1, sums[::-1]).z_score == 0.0
     sums[0] = [9.0, 6.0, 9.0]
-    assert look_checks._look_gap(1, sums).z_score == 1.0
+    assert tuple(look_checks._look_gap(1, sums)) == (1, 9.0, 6.0, 1.0)  # found and expected without other looks
     sums[0] = [9.0, 8.4, 9.0]
     assert look_checks._look_gap(1, sums).z_score == pytest.approx(0.2)
     sums[0] = [3.0, 6.0, 9.0]

@@ -12,7 +12,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.recalibrated import centre_sums
 from scarless.pair import recalibrated as recalibrated_module
-from scarless.pair.constraints import Constraint
+from scarless.pair.constraints import SE_OF_EXACT_VALUE, Constraint
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem, summarise_observations
 from scarless.pair.recalibrated import (
@@ -497,6 +497,17 @@ def test_an_exact_share_of_a_group_also_holds_at_the_grid_points():
     shares = [fits.constraints[0].share(point.theta).value for point in (optimum, again)]
     np.testing.assert_allclose(shares, 0.85, atol=1e-4)
     np.testing.assert_allclose(again.theta, optimum.theta, atol=2e-3)
+
+
+@pytest.mark.parametrize(("se", "error"), [(0.0, SE_OF_EXACT_VALUE), (0.05, 0.05)])
+def test_a_softened_share_is_a_penalty_around_the_known_value(se, error):
+    """Whatever the multipliers were, its penalty is half the square of the distance in standard errors."""
+    X, u, s = simulate()
+    problem = problem_of(X, E_COLUMNS, u=u, s=s, w=np.ones(s.size))
+    known = Constraint(problem.engine, problem.objective, None, None, 0.6, se**2, "a share", 3.0, 0.2).softened()
+    beta = np.zeros(problem.n_parameters)  # a class probability of one half for all rows
+    assert known.target == 0.6
+    assert float(known.sums(beta).value) == pytest.approx(0.5 * (0.1 / error) ** 2)
 
 
 def test_an_uncertain_share_of_a_group_is_part_of_the_density_of_the_grid_points():
