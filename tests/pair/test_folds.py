@@ -186,6 +186,14 @@ def test_folds_without_test_rows_or_with_one_label_raise():
     refuse_one_sided([(np.array([0, 2]), np.array([1, 3]))], s)
 
 
+def test_without_cv_the_folds_of_an_engine_are_stratified_by_the_label():
+    """Labelled rows are the last rows, so folds that ignore labels would have all labels in one fold."""
+    X, s = np.random.default_rng(0).normal(size=(50, 2)), (np.arange(50) >= 40).astype(int)
+    folded = fold_rows(None, SAREMClassifierCV()._check_rows(X, s, None), 0, name="cv").engine
+    tested = folded.collect(lambda X, rows: rows["scores"])  # one column for each fold
+    assert (s @ tested).tolist() == [2] * 5
+
+
 def test_an_empty_list_and_a_single_fold_raise():
     training = Training(np.arange(4.0)[:, None], np.array([1.0, 1, 0, 0]), np.ones(4))
     with pytest.raises(ValueError, match=r"cv has no folds\. If it is a generator, it is empty after one fit"):
