@@ -11,8 +11,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # Each process begins with a block of consecutive tests, and so creates the fixtures that they share only once.
 SIDE_BY_SIDE := -n $(JOBS) --dist worksteal
 
-.PHONY: demo docs paper test test-long test-extras test-all test-torch test-slow test-random test-oldest test-shards test-dist \
-  release-check fuzz format benchmark clean
+.PHONY: demo docs paper test test-long test-extras test-all test-torch test-slow test-random test-oldest test-shards \
+  test-dist release-check fuzz mutants format benchmark clean
 
 # Inspect a file of 6,000 patients, fit a model, and write a report and a worksheet of rows to check. The last lines of
 # output say where they are.
@@ -97,6 +97,11 @@ SEED ?= 0
 fuzz: $(VENV)/.test-all
 	$(BIN)/python -m benchmarks fuzz -n $(N) --seed $(SEED) --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
 
+# Change numerics and pair in small ways, and list the changes that no test notices: `make mutants FLAGS="-n 500"`.
+mutants: $(VENV)/.test
+	@$(PIP_INSTALL) -c constraints.txt coverage mutmut==3.8.1  # the operators of mutmut are no public interface
+	$(ONE_THREAD) $(BIN)/python tools/mutants.py $(FLAGS)
+
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -125,4 +130,4 @@ $(VENV)/.test-all: $(VENV)/.test
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-docs paper/build docs/_build docs/_run docs/auto_gallery docs/generated dist demo demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-docs paper/build docs/_build docs/_run docs/auto_gallery docs/generated dist demo demo.png .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis

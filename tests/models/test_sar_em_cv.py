@@ -15,7 +15,7 @@ from scarless.numerics.linear import Design
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import recalibrate
-from scarless.pair.search import HeldOutGain, tied_with_best
+from scarless.pair.search import HeldOutGain, path_to, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 PLAIN = {"recalibrate": False, "known": [PseudoObservations(0)], **SMALL}
@@ -117,6 +117,21 @@ def test_ties_are_resolved_by_the_penalty_nearest_to_1_then_by_the_lowest_label_
     assert f"{chosen_by}: C = {fitted.C_:.3g} (classifier uses" in told
     low, high = fitted.selection_.class_priors
     assert f"The class priors of tied candidates range from {low:.3f} to {high:.3f}" in told
+
+
+def test_a_path_of_penalties_begins_at_the_value_closest_to_1():
+    values = np.array([0.01, 0.1, 1.0, 10.0])
+    assert path_to(values, 0.01) == [1.0, 0.1, 0.01]
+    assert path_to(values, 10.0) == [1.0, 10.0]
+    assert path_to(np.array([0.3, 0.5, 4.0]), 0.3) == [0.5, 0.3]
+
+
+def test_possible_candidates_are_within_twice_as_many_standard_errors(fitted):
+    tied, possible, behind, error, path = table_of(fitted, "tied", "possible", "behind_best", "standard_error", "path")
+    own = path == path[np.argmin(behind)]  # in the set of the best candidate, half as many standard errors count
+    np.testing.assert_array_equal(tied[own], (behind <= 1.0 * error)[own])
+    np.testing.assert_array_equal(possible[own], (behind <= 2.0 * error)[own])
+    assert tied.sum() < possible.sum()
 
 
 def test_recalibrated_sets_that_are_tied_are_all_chosen(recalibrated):

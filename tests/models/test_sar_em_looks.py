@@ -11,7 +11,7 @@ import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
@@ -356,6 +356,17 @@ def test_a_known_class_prior_below_the_labelled_share_gets_a_warning(data):
 
 
 # Conventions of scikit-learn
+
+
+def test_intervals_of_false_positive_rates_are_symmetric_on_the_logit_scale(data):
+    X, audit, rng = data["X"], np.where(np.arange(N) < 400, data["y"], np.nan), np.random.default_rng(4)
+    S = np.where(rng.random((N, 2)) < 0.1, 1, data["full"])
+    model = _model(labelling=Labelling(false_positive_rate="estimate")).fit(X, S, audit=audit)
+    ((rate, (low, high)),) = model.fitted_pair_.rate_intervals(0.95)
+    assert rate == pytest.approx(float(np.ravel(model.false_positive_rate_)[0]))
+    error = float(np.ravel(model.standard_errors().false_positive_rate)[0])
+    half = 1.959964 * error / (rate * (1 - rate))
+    np.testing.assert_allclose(logit([low, rate, high]), logit(rate) + half * np.arange(-1, 2), rtol=1e-5)
 
 
 @pytest.mark.usefixtures("one_start")

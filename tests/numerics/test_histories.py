@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from scarless.numerics import histories
 from scarless.numerics.histories import (
@@ -15,9 +15,11 @@ from scarless.numerics.histories import (
     chi_square,
     count_histories,
     count_labels,
+    false_positive_scores,
     number_by_histories,
     number_by_models,
     pooled,
+    score_tests,
 )
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
@@ -147,6 +149,33 @@ def test_without_information_the_statistic_is_zero():
     assert histories.heterogeneity(none) == 0.0
 
 
+# --- the score test of false positives
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_the_score_of_false_positives_is_the_derivative_by_their_rate(counts):
+    """Compare with differences of the likelihood, and the statistic with a regression on the scores of all rows."""
+    labelled, X, rows, of_e = labelled_case()
+    objective, beta = labelled.looks, np.append([0.5, -0.4, 0.2], of_e)
+    w, n_labels = rows["w"], rows["labels"].sum(axis=1)
+    assert {0, 1, 2} <= set(n_labels)
+
+    def value(objective, beta):
+        return objective.terms(X, rows, beta).value
+
+    h = 1e-7
+    with_rate = LooksLikelihood(objective.f, objective.models, logit(np.full(2, h)), None, None)
+    g = (value(with_rate, beta) - value(objective, beta)) / h
+    sums = false_positive_scores(X, rows, objective, beta, counts)
+    np.testing.assert_allclose(sums.added, w @ g, rtol=1e-4)
+    steps = 1e-5 * np.eye(beta.size)
+    t = np.stack([(value(objective, beta + d) - value(objective, beta - d)) / 2e-5 for d in steps], axis=1)
+    b = np.linalg.solve((w[:, None] * t).T @ t, t.T @ (w * g))
+    left = g - t @ b
+    expected = w @ left / np.sqrt((w if counts else w**2) @ left**2)
+    np.testing.assert_allclose(score_tests(sums), [expected], rtol=1e-3)
+
+
 # --- the histories of labelled rows alone
 
 
@@ -187,6 +216,19 @@ def test_labelled_histories_have_the_probability_given_at_least_one_label():
     assert float(number.number) == pytest.approx((rows["w"] * labelled) @ (1 / p), rel=1e-12)
     moved = [number_by_histories(X, rows, histories, beta + d, models, counts=True).number for d in (1e-6, -1e-6)]
     assert float(number.gradient.sum()) == pytest.approx(float(moved[0] - moved[1]) / 2e-6, rel=1e-6)
+
+
+def test_the_number_by_models_counts_rows_with_a_look():
+    labelled, X, rows, of_e = labelled_case()
+    beta, looked = np.append([0.5, -0.4, 0.2], of_e), np.arange(50) >= 10
+    rows = rows | {"looks": rows["looks"] * looked[:, None], "labels": rows["labels"] * looked[:, None]}
+    f, w = expit(X[:, :2] @ beta[:2] + beta[2]), rows["w"] * looked
+    found = number_by_models(X, rows, labelled, beta, counts=True)
+    assert (found.number, found.looked_at) == pytest.approx((w @ f, w.sum()))
+    with_looks = {name: values[looked] for name, values in rows.items()}
+    alone = number_by_models(X[looked], with_looks, labelled, beta, counts=True)
+    for got, want in zip(found, alone, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
 def test_the_number_by_histories_is_unbiased():

@@ -167,6 +167,24 @@ def test_expected_information_is_the_mean_over_all_labels(u, v, looks):
     np.testing.assert_allclose(got, scores, atol=1e-13)  # Fisher's identity
 
 
+@given(u=MODERATE, v=st.tuples(MODERATE, MODERATE), looks=st.tuples(st.integers(0, 2), st.integers(0, 3)))
+@settings(max_examples=40)
+def test_expected_information_with_bounds_is_the_mean_over_all_labels(u, v, looks):
+    def terms_of(labels):
+        line = [np.array([each], dtype=float) for each in (v, labels, looks)]
+        return look_terms(np.array([u]), line[0], None, line[1], line[2], np.array([-1.0]), bounds=(0.1, 0.7))
+
+    mean, scores = np.zeros((3, 3)), np.zeros((3, 3))
+    for labels, n in _all_labels(looks):
+        terms = terms_of(labels)
+        probability, score = n * np.exp(terms.value[0]), look_scores(terms)[0]
+        mean += probability * _matrix(observed_look_information(terms))
+        scores += probability * np.outer(score, score)
+    got = _matrix(expected_look_information(terms_of((0, 0))))
+    np.testing.assert_allclose(got, mean, atol=1e-13)
+    np.testing.assert_allclose(got, scores, atol=1e-13)
+
+
 @given(u=MODERATE, v=MODERATE)
 @settings(max_examples=30)
 def test_expected_information_of_an_audited_row_is_the_complete_one(u, v):

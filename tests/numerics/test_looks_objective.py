@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from scarless.numerics.audits import information_from_audits
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -253,3 +254,21 @@ def test_the_detection_curve_is_precise_for_tiny_propensities():
     beta = np.append(np.zeros(F.n_parameters), -50.0)
     found, positives = detection_curve(np.zeros((2, D)), {}, objective, beta, [0, 0])
     np.testing.assert_allclose(found / positives, [np.exp(-50), 2 * np.exp(-50)], rtol=1e-9)
+
+
+def test_an_audit_adds_the_information_that_the_class_of_a_row_adds_in_expectation():
+    rng = np.random.default_rng(6)
+    n, beta = 40, rng.normal(size=5)
+    X, labels = rng.normal(size=(n, 3)), rng.integers(0, 2, size=(n, 1)).astype(float)
+    objective = LooksLikelihood(Design.of(np.array([0, 1])), ((Design.of(np.array([2])),),))
+    rows = {"labels": labels, "looks": np.ones((n, 1)), "audit": np.full(n, -1.0), "w": np.ones(n)}
+    share = rng.random(n)
+    q = objective.row_posterior(X, rows, beta)
+
+    def information(audit, w):
+        return objective.sums(X, rows | {"audit": audit, "w": w}, beta, Curvature.OBSERVED).curvature
+
+    known = information(np.ones(n), share * q) + information(np.where(labels[:, 0] == 1, 1.0, 0.0), share * (1 - q))
+    (added,) = information_from_audits(X, rows | {"audit_probability": share}, objective, beta)
+    np.testing.assert_allclose(added, known - information(rows["audit"], share), atol=1e-10)
+    assert np.diagonal(added).min() > 0.01

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from scarless.numerics import likelihood, linear, uncertainty
-from scarless.numerics.arrays import block, concat, in_float64, like, namespace_of, zeros
+from scarless.numerics.arrays import block, concat, in_float64, in_numpy, like, namespace_of, zeros
 from scarless.numerics.constrained import PairWithPositives
 from scarless.numerics.likelihood import sigmoid_pair, softplus
 from scarless.numerics.linear import Design
@@ -130,6 +130,14 @@ def test_the_namespace_of_numpy_sparse_and_plain_numbers_is_numpy():
     for X in (np.zeros(3), np.zeros((2, 2), dtype=np.float32), sparse.csr_array(np.eye(2)), np.float64(1.0), 1.0):
         assert namespace_of(X) is np
     assert namespace_of(strict.zeros(3)) is strict
+
+
+def test_arrays_and_sparse_tables_of_numpy_are_returned_unchanged_and_others_become_arrays():
+    for X in (np.zeros(3), sparse.csr_array(np.eye(2))):
+        assert in_numpy(X) is X
+    for X in (1.0, strict.ones(3), elsewhere(np.ones(3), strict.float64)):
+        assert isinstance(in_numpy(X), np.ndarray)
+        assert (in_numpy(X) == 1.0).all()
 
 
 def test_helpers_stay_with_their_block():

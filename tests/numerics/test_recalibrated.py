@@ -12,7 +12,7 @@ from scarless.engines import InMemoryEngine
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.objectives import Curvature, LogisticPair
-from scarless.numerics.recalibrated import RecalibratedPair, centre_sums
+from scarless.numerics.recalibrated import RecalibratedPair, _ColumnAndSparse, centre_sums
 
 N = 60
 KINDS = pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -324,3 +324,13 @@ def test_the_centre_moves_with_the_logits_sign_and_ignores_rows_of_no_weight():
     assert centre_of(-u, w) == pytest.approx(-centre_of(u, w), rel=1e-14)
     assert centre_of(u, w) == pytest.approx(centre_of(u[:2], w[:2]), rel=1e-14)
     assert centre_of(np.repeat(u, [1, 2, 0]), np.ones(3)) == pytest.approx(centre_of(u, w), rel=1e-14)
+
+
+def test_columns_of_a_dense_column_next_to_sparse_columns():
+    rng = np.random.default_rng(0)
+    first, rest = rng.normal(size=(5, 1)), rng.integers(0, 2, size=(5, 4)).astype(float)
+    table, whole = _ColumnAndSparse(first, sparse.csr_array(rest)), np.hstack([first, rest])
+    assert table.shape == whole.shape
+    for columns in (np.array([0]), np.array([1, 2, 3, 4]), np.array([2, 4]), slice(1, 3), np.arange(0)):
+        found = table[:, columns]
+        np.testing.assert_array_equal(found.toarray() if sparse.issparse(found) else found, whole[:, columns])

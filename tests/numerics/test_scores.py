@@ -286,6 +286,16 @@ def test_a_kink_with_a_large_error_is_ignored():
     assert negative_share(ratio) == pytest.approx((0.75, False), abs=0.002)
 
 
+def test_both_kernels_have_one_bandwidth_if_most_scores_are_tied():
+    labelled, distinct = np.linspace(0, 4, 30), np.linspace(-3, 1, 40)
+    h_l, h_u = bandwidths(labelled, distinct)
+    assert h_l != h_u
+    for n_copies, tied in ((1, False), (2, False), (3, True), (10, True)):
+        found = bandwidths(labelled, np.repeat(distinct, n_copies))
+        assert (found[0] == found[1]) is tied
+        assert found[0] == (min(h_l, found[1]) if tied else h_l)
+
+
 def test_ratio_is_capped():
     # one unlabelled row in a thousand is where all labelled ones are
     unlabelled = np.append(5.0, np.linspace(-6, -5, 999))

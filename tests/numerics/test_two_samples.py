@@ -35,6 +35,7 @@ def test_distances_without_rows_are_zero():
     assert ks_distance(np.zeros(3), np.ones(3)) == 0.0
     assert ks_p_value(0.5, 0, 10) == 1.0
     assert homogeneity_p_value(np.zeros(3), np.ones(3)) == 1.0
+    assert homogeneity_p_value(np.zeros(3), np.zeros(3)) == 1.0
     assert homogeneity_p_value(np.array([10.0, 0.0]), np.array([20.0, 0.0])) == 1.0
 
 
@@ -45,6 +46,14 @@ def test_homogeneity_is_pearsons_test_if_no_bin_is_small():
     assert total_variation(old, new) == pytest.approx(0.2)
 
 
+def test_two_bins_and_one_row_are_enough():
+    old, new = np.array([50.0, 150.0]), np.array([90.0, 110.0])
+    expected = stats.chi2_contingency([old, new], correction=False).pvalue
+    assert homogeneity_p_value(old, new) == pytest.approx(expected)
+    assert ks_distance(np.array([5.0, 5.0]), np.array([1.0, 0.0])) == 0.5
+    assert ks_distance(np.array([1.0, 0.0]), np.array([5.0, 5.0])) == 0.5
+
+
 def test_small_bins_are_pooled():
     """Two bins of one row each become one bin, as if the user had pooled them."""
     old, new = np.array([100.0, 90.0, 1.0, 4.0]), np.array([100.0, 90.0, 4.0, 1.0])
@@ -52,16 +61,17 @@ def test_small_bins_are_pooled():
     assert homogeneity_p_value(old, new) == pytest.approx(pooled)
 
 
-def test_area_and_its_variance_against_scikit_learn_and_all_pairs():
+@pytest.mark.parametrize(("n", "m"), [(40, 25), (40, 2), (2, 25)])
+def test_area_and_its_variance_against_scikit_learn_and_all_pairs(n, m):
     rng = np.random.default_rng(1)
-    old, new = rng.integers(6, size=40).astype(float), rng.integers(2, 8, size=25).astype(float)
+    old, new = rng.integers(6, size=n).astype(float), rng.integers(2, 8, size=m).astype(float)
     found = area_under_curve(old, new)
-    y = np.repeat([0, 1], [40, 25])
+    y = np.repeat([0, 1], [n, m])
     assert found.value == pytest.approx(roc_auc_score(y, np.concatenate([old, new])))
     pairs = (new[:, None] > old) + 0.5 * (new[:, None] == old)
-    by_hand = pairs.mean(axis=1).var(ddof=1) / 25 + pairs.mean(axis=0).var(ddof=1) / 40
+    by_hand = pairs.mean(axis=1).var(ddof=1) / m + pairs.mean(axis=0).var(ddof=1) / n
     assert found.variance == pytest.approx(by_hand)
-    assert found.null_variance == pytest.approx(66 / (12 * 40 * 25))
+    assert found.null_variance == pytest.approx((n + m + 1) / (12 * n * m))
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.05], ids=["no false positives", "false positives"])
@@ -123,6 +133,15 @@ def test_uneven_groups_do_not_depend_on_a_common_factor():
     one = uneven_p_value(observed, expected, expected, np.zeros((1, 3)))
     other = uneven_p_value(0.5 * observed, expected, 0.25 * expected, np.zeros((1, 3)))
     assert one == pytest.approx(other)
+
+
+def test_errors_of_the_expected_numbers_add_to_the_variance_of_uneven_groups():
+    """With two groups, the residual is a multiple of the difference of the two numbers, whose variance is known."""
+    observed, expected, variance = np.array([35.0, 45.0]), np.array([50.0, 50.0]), np.array([30.0, 20.0])
+    errors = np.array([[6.0, -2.0], [-6.0, 2.0], [1.0, 3.0], [-1.0, -3.0]])
+    of_difference = variance.sum() + 0.8**2 * np.mean((errors[:, 0] - errors[:, 1]) ** 2)
+    found = uneven_p_value(observed, expected, variance, errors)
+    assert found == pytest.approx(stats.chi2.sf(10.0**2 / of_difference, 1))
 
 
 def test_uneven_groups_of_rare_labels_have_pearsons_p_value():

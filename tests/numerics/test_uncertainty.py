@@ -53,6 +53,14 @@ def test_gradients_are_derivatives(value, gradient):
     np.testing.assert_allclose(getattr(with_parameters(beta), gradient), numeric, atol=1e-7)
 
 
+def test_the_only_look_has_the_label_frequency_of_all_looks():
+    *_, beta_f, beta_e = block()
+    sums = with_parameters(np.append(beta_f, beta_e)).of_one_look()
+    for got, want in zip(uncertainty.label_frequency_of_look(sums, 0), uncertainty.label_frequency(sums), strict=True):
+        np.testing.assert_allclose(got, want)
+    assert (sums.looks.item(), sums.labels.item(), *sums.audits) == (sums.weight, sums.labelled, 0.0, 0.0)
+
+
 @pytest.mark.parametrize("functional", [uncertainty.class_prior, uncertainty.label_frequency])
 def test_functionals_have_the_gradient_of_their_value(functional):
     *_, beta_f, beta_e = block()

@@ -17,22 +17,23 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 from tests.helpers import quick_first, simulate
 from threadpoolctl import threadpool_limits
 
-from scarless import ClassPriorWarning, PublishedEMClassifier, SAREMClassifier
+from scarless import ClassPriorWarning, PseudoObservations, PublishedEMClassifier, SAREMClassifier
 from scarless.engines import blas
 from scarless.engines.blas import threads_for_folds, trees_on_one_thread
 from scarless.numerics.linear import Design
 from scarless.pair.boosting import HistogramBooster
-from scarless.pair.cross_fit import CrossFit, held_out, out_of_fold_values
+from scarless.pair.cross_fit import CrossFit, LearnedPropensity, held_out, out_of_fold_values
 from scarless.pair.crossed import warn_about_collapse
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.recalibrated import recalibrate
+from scarless.pair.recalibrated import ASSUMED_FOLLOW_SLOPE, recalibrate
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
@@ -382,6 +383,54 @@ def test_a_fit_warns_about_memorised_labels():
     warn_about_collapse(fit_that([-0.7, -0.6, -0.5], [0.2, 0.5, 0.8], 2), "M")
 
 
+@pytest.mark.parametrize("attributes", [[2], "all"], ids=["one column", "all columns"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_recalibration_has_the_pseudo_observations_and_holds_a_propensity_of_all_columns(pu, monkeypatch, attributes):
+    """If both models use all columns, they could be swapped, so the propensity is held near that of the cross-fit."""
+    calls = []
+
+    def spy(*given, **options):
+        calls.append(options)
+        return recalibrate(*given, **options)
+
+    monkeypatch.setattr("scarless.pair.crossed.recalibrate", spy)
+    known = [PseudoObservations(7)]
+    model = SAREMClassifier(GaussianNB(), propensity_attributes=attributes, cv=3, random_state=0, known=known)
+    model.fit(np.asarray(pu.X), pu.s)
+    assert all(options["pseudo_weight"] == 7 for options in calls)
+    assert (calls[0]["hold"] is not None) is (attributes == "all")
+
+
+class Recorder:
+    """A learner that stores what it is fitted to, and predicts the weighted share of labels."""
+
+    def fit(self, X, s, w):
+        self.given, self.share = (X, s, w), (w @ s) / w.sum()
+
+    def probability(self, X):
+        return np.full(len(X), self.share)
+
+
+def test_a_learned_propensity_is_fitted_to_labels_weighted_by_the_posterior():
+    rng = np.random.default_rng(0)
+    X, s, w, u = rng.normal(size=(20, 2)), np.arange(20) % 4 == 0, rng.uniform(0.5, 2, 20), rng.normal(size=20)
+    folds = [(np.arange(10, 20), np.arange(10)), (np.arange(10), np.arange(10, 20))]
+    propensity = LearnedPropensity([Recorder(), Recorder()], X, s * 1.0, w, folds)
+    f = expit(u)
+
+    def assert_fitted_with(q):
+        for learner, (train, test) in zip(propensity.learners, folds, strict=True):
+            for got, want in zip(learner.given, (X[train], s[train], (w * q)[train]), strict=True):
+                np.testing.assert_allclose(got, want)
+            np.testing.assert_allclose(expit(propensity.v[test]), np.average(s[train], weights=(w * q)[train]))
+
+    propensity.start(f)
+    assert_fitted_with(np.where(s, 1.0, f))
+    e = expit(propensity.v)
+    propensity.update(u)
+    assert_fitted_with(np.where(s, 1.0, f * (1 - e) / (1 - f * e)))
+
+
 class TakesLabellingForClass(ClassifierMixin, BaseEstimator):
     """A classifier whose logit is the true class logit plus 0.6 times the propensity attribute, like EM of a forest."""
 
@@ -416,6 +465,15 @@ def test_a_tilt_removes_the_effect_of_the_labelling_from_the_class_logit(seed):
     rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=before)
     as_before = recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), pseudo_weight=4.0)
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
+    rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=crossed.fit.u)
+    named, other = (
+        recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), follow=follow)
+        for follow in (0.0, ASSUMED_FOLLOW_SLOPE)
+    )
+    np.testing.assert_allclose(model.recalibration_.grid.class_prior, named.grid.class_prior, rtol=1e-6)
+    np.testing.assert_allclose(crossed.following_grid.class_prior, other.grid.class_prior, rtol=1e-6)
+    share = 0.1 * np.exp((other.log_likelihood - named.log_likelihood) / 3)
+    assert crossed.following_grid.share == pytest.approx(share, rel=1e-6)
 
 
 def test_a_tilt_does_not_depend_on_the_mean_of_an_attribute_or_on_sparsity():

@@ -9,7 +9,15 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 from scarless import SAREMClassifierCV
-from scarless.pair.folds import check_folds, counted_folds, fold_of_rows, fold_rows, folds_of, refuse_one_sided
+from scarless.pair.folds import (
+    assign_strata,
+    check_folds,
+    counted_folds,
+    fold_of_rows,
+    fold_rows,
+    folds_of,
+    refuse_one_sided,
+)
 from scarless.pair.logistic import Training
 
 
@@ -45,6 +53,14 @@ def test_different_rows_are_spread_evenly_over_folds(n_folds):
     for label in (0, 1):
         counts = np.bincount(found[s == label], minlength=n_folds)
         assert np.ptp(counts) <= 1
+
+
+def test_heavy_groups_are_assigned_first():
+    """One group of weight 5 and five of weight 1: light groups first would give weights of 7 and 3."""
+    w = np.array([1.0, 1.0, 5.0, 1.0, 1.0, 1.0])
+    for seed in range(5):
+        fold = assign_strata(np.arange(6), np.zeros(6), np.full(6, -1), w, 2, np.random.default_rng(seed))
+        np.testing.assert_array_equal(np.bincount(fold, weights=w), [5, 5])
 
 
 @settings(max_examples=60)
@@ -168,6 +184,14 @@ def test_folds_without_test_rows_or_with_one_label_raise():
         ):
             refuse_one_sided([(np.array(train, dtype=int), np.array(test, dtype=int))], s)
     refuse_one_sided([(np.array([0, 2]), np.array([1, 3]))], s)
+
+
+def test_without_cv_the_folds_of_an_engine_are_stratified_by_the_label():
+    """Labelled rows are the last rows, so folds that ignore labels would have all labels in one fold."""
+    X, s = np.random.default_rng(0).normal(size=(50, 2)), (np.arange(50) >= 40).astype(int)
+    folded = fold_rows(None, SAREMClassifierCV()._check_rows(X, s, None), 0, name="cv").engine
+    tested = folded.collect(lambda X, rows: rows["scores"])  # one column for each fold
+    assert (s @ tested).tolist() == [2] * 5
 
 
 def test_an_empty_list_and_a_single_fold_raise():

@@ -11,6 +11,7 @@ from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, 
 from scarless.diagnostics import identifiability_report
 from scarless.numerics.uncertainty import added_scores
 from scarless.outside.notices import ClassPriorWarning
+from scarless.pair.form import _standardised
 from scarless.saved.files import load, save
 
 
@@ -149,10 +150,26 @@ def test_scar_reports_that_labelling_depends_on_a_column():
         SCARClassifier().fit(X, s)
 
 
+def test_columns_of_very_different_size_are_standardised_and_constant_columns_become_0():
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(50, 2)), rng.uniform(0.5, 2.0, size=50)
+    found = _standardised(np.column_stack([X * [1e6, 1e-5], np.full(50, 1e6)]), w)
+    np.testing.assert_allclose(np.average(found, axis=0, weights=w), 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.average(found**2, axis=0, weights=w), [1.0, 1.0, 0.0], atol=1e-9)
+
+
 def test_few_labels_are_not_tested():
     X, _, s = task(0, quadratic, n=60)
     s[np.flatnonzero(s)[10:]] = 0
     assert SAREMClassifier(propensity_attributes=[4]).fit(X, s).form_test_ is None
+
+
+def test_few_unlabelled_rows_are_not_tested():
+    X, _, s = task(0, linear, n=600)
+    rare = np.flatnonzero(s == 0)[:15]
+    rows = np.concatenate([np.flatnonzero(s == 1), rare])
+    model = fit_quietly(SAREMClassifier(propensity_attributes=[4]), X[rows], s[rows])
+    assert model.form_test_ is None
 
 
 def test_sparse_rows_and_float32_give_the_same_test():

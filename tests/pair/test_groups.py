@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, TableClassifier, load, save
 from scarless.diagnostics import bootstrap_intervals
 from scarless.pair.folds import check_folds, fold_rows
-from scarless.pair.groups import check_groups, design_effect, sums_by_group
+from scarless.pair.groups import check_groups, design_effect, sums_by_group, variance_ratio, weights_for_groups
 from scarless.pair.logistic import Training
 
 
@@ -191,6 +191,25 @@ def test_the_design_effect_of_copies_is_the_number_of_copies():
     np.testing.assert_array_equal(sums_by_group(np.eye(3), np.array([1, 0, 1])), [[0, 1, 0], [1, 0, 1]])
 
 
+def test_the_design_effect_is_the_largest_of_three_ratios():
+    """The scores of both logits are 1 - f and 1 - e for labelled rows, and -fe/(1 - fe) times this for others."""
+    rng = np.random.default_rng(3)
+    group, largest = np.repeat(np.arange(40), 5), []
+    for of_class, of_propensity in ((2.0, 0.0), (0.0, 2.0), (0.0, 0.0)):
+        common = rng.normal(size=(2, 40))[:, group]
+        f, e = expit(np.array([[of_class], [of_propensity]]) * common + 0.2 * rng.normal(size=(2, 200)))
+        s, w = (rng.random(200) < f * e).astype(float), rng.uniform(0.5, 2.0, size=200)
+        residual = np.where(s == 1, 1.0, -f * e / (1 - f * e))
+        ratios = []
+        for r in (residual * (1 - f), residual * (1 - e), f - np.average(f, weights=w)):
+            left = w * (r - np.average(r, weights=w))
+            ratios.append(np.square(np.bincount(group, left)).sum() / np.square(left / np.sqrt(w)).sum())
+        factor = 40 / 39 * (student.ppf(0.975, 39) / student.ppf(0.975, np.inf)) ** 2
+        assert design_effect(f, e, s, w, group) == pytest.approx(max(factor * max(ratios), 1.0))
+        largest.append(int(np.argmax(ratios)))
+    assert len(set(largest)) > 1
+
+
 def test_table_classifier_accepts_groups_and_a_saved_model_keeps_their_intervals(tmp_path):
     X, s, group = make_groups(100, 5)
     table = pd.DataFrame(X, columns=["age", "visits"])
@@ -248,6 +267,57 @@ def test_robust_errors_equal_the_sandwich_formula():
         expected,
         rtol=1e-4,
     )
+
+
+def test_sampling_variances_with_groups_are_those_of_ratios_of_group_totals():
+    """The class prior is a mean of f; the label frequency is the ratio of the sums of fe and f."""
+    X, s, group = make_groups(60, 5)
+    w = np.random.default_rng(2).uniform(0.5, 1.5, 300)
+    model = logistic().fit(X, s, sample_weight=w, groups=group)
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    prior, c = np.average(f, weights=w), (w @ (f * e)) / (w @ f)
+    expected = [
+        60 / 59 * np.square(np.bincount(group, w * (f - prior))).sum() / w.sum() ** 2,
+        60 / 59 * np.square(np.bincount(group, w * f * (e - c))).sum() / (w @ f) ** 2,
+    ]
+    inference = model.fitted_pair_.inference
+    np.testing.assert_allclose(inference.row_variances, expected, rtol=1e-9)
+    found = inference.class_prior
+    error = np.sqrt(inference.precision.errors(found.gradient[None])[0] ** 2 + expected[0])
+    assert model.standard_errors().class_prior == pytest.approx(error, rel=1e-9)
+    half = error / (prior * (1 - prior)) * student.ppf(0.975, 59)
+    low, high = logit(model.class_prior_interval()) - logit(prior)
+    assert (low, high) == pytest.approx((-half, half), rel=1e-6)
+
+
+def test_weights_of_groups_of_one_row_have_the_number_of_weighted_rows_as_their_sum():
+    np.testing.assert_allclose(weights_for_groups(np.array([0.0, 2.0, 6.0]), "rows"), [0.0, 0.5, 1.5])
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
+        weights_for_groups(np.zeros(3), "rows")
+    np.testing.assert_array_equal(weights_for_groups([1, 2, 3], np.arange(3)), [1, 2, 3])
+    assert weights_for_groups(7.0, "rows") is None
+
+
+class KnownErrors:
+    """Stands for the inference of a fit whose class prior has a known standard error."""
+
+    class_prior = None
+
+    def __init__(self, error):
+        self.error = error
+
+    def error_of(self, functional):
+        return self.error
+
+    def quantile(self, level):
+        return 2.0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ratio"), [(1.0, 3.0, 9.0), (2.0, 1.0, 1.0), (np.inf, np.inf, 1.0), (0.0, 1.0, 1.0)]
+)
+def test_groups_widen_intervals_by_the_ratio_of_the_errors_and_never_shorten_them(before, after, ratio):
+    assert variance_ratio(KnownErrors(before), KnownErrors(after)) == ratio
 
 
 def test_a_fit_does_not_warn_about_counts_of_rows():

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from tests.helpers import simulate_pair
 
-from scarless import PublishedEMClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless import Labelling, PublishedEMClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.checks.rows import check_rows
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
@@ -108,6 +108,47 @@ def test_posterior_intervals_follow_from_the_gradient_of_their_logit(data, model
     np.testing.assert_allclose(model.predict_posterior_interval(sparse.csr_array(X), s), found, atol=1e-12)
     with pytest.raises(TypeError, match=r"s must be the observed labels.*predict_posterior_interval"):
         model.predict_posterior_interval(X, None)
+
+
+def test_intervals_of_a_fit_with_visit_attributes_follow_from_numeric_derivatives():
+    """Both looks share the parameters of the propensity, so a parameter changes the posterior by both propensities."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(900, 4))  # columns 2 and 3 are the efforts of the two looks
+    S = (rng.random((900, 1)) < expit(2 * X[:, [0]])) & (rng.random((900, 2)) < expit(X[:, [1]] + X[:, 2:] - 0.5))
+    unlabelled = ~S.any(axis=1)
+
+    def propensities(b):
+        return expit(X[:, [1]] * b[3] + X[:, 2:] * b[4] + b[5])
+
+    def objective(b):
+        f, e = expit(X[:, :2] @ b[:2] + b[2]), propensities(b)
+        value = np.log(f * np.where(S, e, 1 - e).prod(axis=1) + (1 - f) * unlabelled).sum()
+        return 0.5 * (b[:2] @ b[:2] + b[3:5] @ b[3:5]) - value
+
+    def posterior(b):
+        f, missed = expit(X[:, :2] @ b[:2] + b[2]), (1 - propensities(b)).prod(axis=1)
+        return logit(f * missed / (1 - f + f * missed))[unlabelled]
+
+    labelling = Labelling(visit_attributes={"effort": [2, 3]})
+    model = SAREMClassifier(propensity_attributes=[1], labelling=labelling, tol=1e-14).fit(X, S.astype(int))
+    of_e = [model.propensity_coef_[0, 1], model.visit_coef_[0, 0], model.propensity_intercept_[0]]
+    at, steps = np.array([*model.coef_[0, :2], *model.intercept_, *of_e]), 1e-3 * np.eye(6)
+    V = np.linalg.inv(
+        [
+            [(objective(at + a + b) - objective(at + a - b) - objective(at - a + b) + objective(at - a - b)) / 4e-6
+             for b in steps]
+            for a in steps
+        ]
+    )  # fmt: skip
+    errors, found = np.sqrt(np.diagonal(V)), model.standard_errors()
+    by_model = [*found.coef[0, :2], *found.intercept, found.propensity_coef[0, 1], found.visit_coef[0, 0]]
+    np.testing.assert_allclose([*by_model, *found.propensity_intercept], errors, rtol=1e-4)
+    gradient = np.stack([posterior(at + d) - posterior(at - d) for d in steps], axis=1) / 2e-3
+    error = np.sqrt(np.einsum("ij,jk,ik->i", gradient, V, gradient))
+    expected = expit(posterior(at)[:, None] + 1.959964 * np.outer(error, [-1, 1]))
+    intervals = model.predict_posterior_interval(X, S.astype(int))
+    np.testing.assert_allclose(intervals[unlabelled], expected, atol=1e-5)
+    assert (intervals[~unlabelled] == 1.0).all()
 
 
 def test_a_recalibrated_fit_adds_the_uncertainty_of_the_class_prior(data):

@@ -27,7 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 import scarless.pair.logistic
 from scarless import NaiveClassifier, PropensityWeightedClassifier, PublishedEMClassifier, SAREMClassifier
 from scarless.models.propensity_weighted import negative_weight_problem
-from scarless.pair.learners import LogisticLearner, TreeLearner
+from scarless.pair.learners import LogisticLearner, TreeLearner, as_learner, em
 
 
 def fit_risk(estimator, data, **options):
@@ -324,6 +324,17 @@ def test_logistic_regression_cv_may_be_a_classifier(pu):
     assert [model.Cs for model in (plain.estimator_, *crossed.estimators_)] == [2, 2, 2]
 
 
+def test_em_reports_every_step():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    s = (rng.random(200) < 0.8 * (X[:, 0] > 0)).astype(float)
+    f, e = (as_learner(LogisticRegression(), name="estimator", C=1.0) for _ in range(2))
+    seen = []
+    found = em(X, X, s, np.ones(200), f, e, tol=1e-3, slope_tol=1e-2, window=2, max_iter=5, progress=seen.append)
+    assert seen == found.history[1:]
+    assert len({step.log_likelihood for step in seen}) == len(seen) > 1
+
+
 # --- LightGBM
 
 
@@ -356,6 +367,18 @@ def test_lightgbm_recovers_probabilities_better_than_naive(simulated, lightgbm, 
     naive = NaiveClassifier(inner).fit(data.X, data.s)
     error = [np.mean((m.predict_proba(data.X)[:, 1] - data.f) ** 2) for m in (model, naive)]
     assert error[0] < 0.5 * error[1]
+
+
+def test_lightgbm_has_the_mean_of_the_targets_in_the_mean(pu, lightgbm):
+    """At the optimum, the gradient of a constant is 0; boosting starts at this constant, far from a logit of 0."""
+    from scarless.pair.learners import LightGBMLearner
+
+    learner = LightGBMLearner(lightgbm.LGBMClassifier(n_estimators=60, num_leaves=4, verbose=-1), name="estimator")
+    t, w = 0.05 + 0.1 * (pu.X[:, 0] > 0), np.ones(len(pu.X))
+    learner.fit(pu.X, t, w)
+    assert learner.base == pytest.approx(np.log(t.mean() / (1 - t.mean())))
+    assert learner.probability(pu.X).mean() == pytest.approx(t.mean(), rel=0.01)
+    np.testing.assert_allclose(learner.probability(pu.X), t, rtol=0.1)
 
 
 def test_lightgbm_without_a_split_predicts_the_mean_share(pu, lightgbm):

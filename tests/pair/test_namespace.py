@@ -6,10 +6,12 @@ import pytest
 from tests.engines.shards import shard_engine
 
 from scarless.engines import InMemoryEngine
+from scarless.engines.base import Rows
 from scarless.engines.blocks import add_up
 from scarless.numerics.arrays import in_numpy
 from scarless.numerics.linear import Design
 from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.folds import held_out_logits
 from scarless.pair.inference import pair_inference
 from scarless.pair.logistic import predict
 from scarless.pair.optima import choose, fit_from_starts
@@ -104,3 +106,20 @@ def test_swappable_models_are_distinguished(pu):
             [found.optimum.objective for found in fit_from_starts(problem, starts, tol=1e-11, max_iter=300)]
         )
     np.testing.assert_allclose(*objectives, rtol=1e-9)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_held_out_logits_are_those_of_numpy_and_of_the_models_of_other_folds(repeated):
+    """A row that no fold tests has weight 0; a row that two folds test has the mean of both logits."""
+    rng = np.random.default_rng(0)
+    X, models, w = rng.normal(size=(5, 2)), list(rng.normal(size=(2, 3))), rng.uniform(0.5, 2.0, 5)
+    tested = np.array([[1, 0], [0, 1], [1, 1], [0, 0], [0, 1]]) if repeated else np.eye(2)[[0, 1, 0, 1, 1]]
+    rows = {"w": w} | ({"scores": tested.astype(np.int8)} if repeated else {"fold": np.argmax(tested, axis=1)})
+    logits = np.stack([X @ beta[:-1] + beta[-1] for beta in models], axis=1)
+    expected = (logits * tested).sum(axis=1) / np.maximum(tested.sum(axis=1), 1)
+    for found in (
+        held_out_logits(X, Rows(rows, slice(0, 5, 1)), models),
+        held_out_logits(away(X), {name: away(values) for name, values in rows.items()}, models),
+    ):
+        np.testing.assert_allclose(home(found["u"]), expected, rtol=1e-12)
+        np.testing.assert_array_equal(home(found["w"]), np.where(tested.any(axis=1), w, 0.0))

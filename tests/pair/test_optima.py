@@ -9,12 +9,13 @@ from sklearn.naive_bayes import GaussianNB
 from scarless import NaiveClassifier, SAREMClassifier
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import negative_curvature_direction
-from scarless.numerics.objectives import Curvature
+from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.pair import starts
 from scarless.pair.fit import paper_start
 from scarless.pair.logistic import engine_of, in_memory
 from scarless.pair.optima import fit_from_starts
 from scarless.pair.problem import PairProblem
+from scarless.pair.solving import PenalisedProblem
 from scarless.pair.starts import (
     Start,
     all_labelled_start,
@@ -23,6 +24,7 @@ from scarless.pair.starts import (
     exclusion_start,
     make_starts,
     random_start,
+    starts_for_extra_information,
     trial_starts,
 )
 
@@ -114,6 +116,13 @@ def test_trial_fits_are_sorted_optima_and_reproducible(pu):
     assert heights == sorted(heights)
 
 
+def test_the_first_trial_fit_is_the_best_of_all_rough_fits(pu, monkeypatch):
+    problem, inner, ends = problem_of(pu, [0, 1, 2], [2, 3]), starts._rough_fit, []
+    monkeypatch.setattr(starts, "_rough_fit", lambda *given: ends.append(inner(*given)) or ends[-1])
+    first = trial_starts(problem)[0]
+    np.testing.assert_array_equal(first.parameters, min(ends[1:], key=lambda end: end[0])[1])
+
+
 def test_trial_fits_use_a_part_of_the_rows_and_skip_wide_models(simulated):
     pu = simulated(n=2500)
     thin = problem_of(pu, [0, 1], [2]).thinned(1000)
@@ -166,6 +175,13 @@ def test_a_single_start_is_the_papers_and_the_selection_mentions_it(pu):
     assert optimum.label_frequency == pytest.approx(model.label_frequency_, rel=1e-9)
     assert optimum.mean_propensity == pytest.approx(model.predict_propensity(pu.X).mean(), rel=1e-9)
     assert "Only one start (paper) was used" in str(model.selection_)
+
+
+def test_an_optimum_says_whether_its_fit_converged(pu):
+    problem = problem_of(pu, [0, 1, 2], [2, 3])
+    for max_iter, converged in ((200, True), (1, False)):
+        (found,) = fit_from_starts(problem, [Start("paper", paper_start(problem))], tol=1e-8, max_iter=max_iter)
+        assert found.optimum.converged is found.fit.converged is converged
 
 
 def test_starts_that_lead_to_the_same_optimum_are_listed_together(pu):
@@ -378,6 +394,45 @@ def test_a_saddle_is_distinguished_from_an_optimum():
     np.testing.assert_allclose(
         np.abs(negative_curvature_direction(np.array([[1.0, 3.0], [3.0, 4.0]]), noise=1e-12)), [0.5**0.5, 0.5**1.5]
     )
+
+
+def test_a_curvature_that_is_not_finite_has_no_direction():
+    assert negative_curvature_direction(np.array([[1.0, np.nan], [np.nan, 1.0]]), noise=1e-12) is None
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_the_point_beside_a_saddle_is_lower_and_changes_logits_by_a_known_length(pu, unit):
+    s, columns = pu.s, Design.of(np.arange(2))
+    X = np.column_stack([pu.X[:, [0, 2]], np.ones(s.size)])
+
+    def objective(beta):
+        p = expit(X @ beta) ** 2
+        return -np.log(np.where(s == 1, p, 1 - p)).sum()
+
+    equal = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9, "maxiter": 500}).x / [unit, unit, 1]
+    X = X * [unit, unit, 1]
+    engine = engine_of(X[:, :2], s=s.astype(float), w=np.ones(s.size))
+    penalised = PenalisedProblem(engine, LogisticPair(columns, columns), np.zeros(6))
+    solution = penalised.solve(np.tile(equal, 2), total_weight=float(s.size), tol=1e-8, max_iter=100)
+    np.testing.assert_allclose(solution.parameters, np.tile(equal, 2), rtol=1e-4)
+    beside = penalised.point_beside_saddle(solution)
+    assert float(penalised.evaluate(beside, Curvature.NONE).value) < solution.value - 1e-6
+    change = (beside - solution.parameters).reshape(2, 3)
+    length = max(np.sqrt(np.mean((X @ each) ** 2)) for each in change)
+    assert min(abs(np.log10(length) + power) for power in range(4)) < 1e-6
+
+
+def test_extra_information_adds_no_starts_if_the_models_can_be_swapped(pu):
+    """The likelihood might choose a swapped optimum, so only the paper's start is used."""
+    same, other = problem_of(pu, [0, 2], [0, 2]), problem_of(pu, [0, 2], [0])
+    assert [start.name for start in starts_for_extra_information(same, 4)] == ["paper"]
+    found = starts_for_extra_information(other, 4)
+    assert [start.name for start in found[:3]] == ["paper", "all labelled", "all positive"]
+    # Three more class priors divide the range from the labelled share to 1 into four equal parts.
+    share = pu.s.mean()
+    priors = [expit(start.parameters[2]) for start in found[3:]]
+    np.testing.assert_allclose(priors, share + (1 - share) * np.array([0.25, 0.5, 0.75]))
+    assert len(starts_for_extra_information(other, 1)) == 3
 
 
 def test_there_is_no_warning_if_the_models_use_different_columns(pu):

@@ -7,21 +7,29 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_expit
 from scipy.stats import norm
 
-from scarless import SAREMClassifierCV
+from scarless import ClassPrior, SAREMClassifierCV
 from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.recalibrated import centre_sums
 from scarless.pair import recalibrated as recalibrated_module
+from scarless.pair.constraints import SE_OF_EXACT_VALUE, Constraint
 from scarless.pair.logistic import engine_of
-from scarless.pair.problem import PairProblem
+from scarless.pair.problem import PairProblem, summarise_observations
 from scarless.pair.recalibrated import (
+    HELD_PROPENSITY_RIDGE,
+    HELD_SHIFT_RIDGE,
+    PROPENSITY_RIDGE,
+    SLOPE_RIDGE,
     ClassPriorGrid,
     Recalibration,
     _GridFits,
+    draw_class_priors,
     grid_interval,
     mixed_interval,
     recalibrate,
     recalibrate_roughly,
 )
+from scarless.pair.stack import _weighted_quantiles
 
 
 def simulate(n=600, seed=0):
@@ -235,6 +243,13 @@ def test_log_likelihood_differences_are_divided_by_3_in_intervals():
 # --- intervals of mixtures
 
 
+def test_weighted_quantiles_of_rows_are_the_ends_of_mixed_intervals():
+    rng = np.random.default_rng(0)
+    values, weight = rng.normal(size=(4, 30)), rng.dirichlet(np.ones(30))
+    found = _weighted_quantiles(values, weight, np.array([0.1, 0.9]))
+    np.testing.assert_allclose(found, [mixed_interval([row], [weight], 0.8) for row in values], rtol=1e-12)
+
+
 def test_an_interval_of_a_mixture_has_its_quantiles():
     grid = np.linspace(-8, 14, 20001)
     parts = [(0.0, 1.0), (4.0, 2.0)]
@@ -358,6 +373,33 @@ def test_logits_on_the_grid_are_shifted_and_scaled(found):
         np.testing.assert_allclose(column, found.centre + shift + slope * (u - found.centre), rtol=1e-12)
 
 
+def test_draws_of_class_priors_give_the_logits_of_the_grid_and_interpolate_between_its_points(found):
+    u, v = np.linspace(-3, 3, 7), np.linspace(2, -1, 7)
+    priors = found.grid.class_prior
+    at, moved = found.at_priors(u, priors)
+    np.testing.assert_allclose(at, found.logits_on_grid(u), rtol=1e-12)
+    np.testing.assert_allclose(v[:, None] + moved, found.propensity_logits_on_grid(v), rtol=1e-12)
+    f, e = expit(at), expit(v[:, None] + moved)
+    np.testing.assert_allclose(expit(found.posterior_logits(u, v, priors)), f * (1 - e) / (1 - f * e), rtol=1e-9)
+    between = found.at_priors(u, 0.5 * (priors[1:] + priors[:-1]))
+    np.testing.assert_allclose(between[0], 0.5 * (at[:, 1:] + at[:, :-1]), rtol=1e-9)
+    np.testing.assert_allclose(between[1], 0.5 * (moved[1:] + moved[:-1]), rtol=1e-9, atol=1e-12)
+
+
+def test_draws_of_class_priors_have_the_quantiles_of_the_interval(found):
+    """Uniform numbers at the ends of a level are drawn as the ends of the interval of this level."""
+
+    class Uniform:
+        def random(self, n):
+            return np.array([0.025, 0.975, 0.25, 0.75])
+
+    other = found.grid._replace(class_prior=found.grid.class_prior * 0.9, share=0.3)
+    for grids in ([found.grid], [found.grid, other]):
+        drawn = draw_class_priors(grids, 4, Uniform())
+        np.testing.assert_allclose(drawn[:2], grid_interval(grids, "class_prior", 0.95), rtol=1e-12)
+        np.testing.assert_allclose(drawn[2:], grid_interval(grids, "class_prior", 0.5), rtol=1e-12)
+
+
 # --- extreme inputs
 
 
@@ -426,6 +468,87 @@ def test_a_held_propensity_stays_near_the_given_parameters():
     moved, gone = (np.linalg.norm((each.e - hold)[:3] * X.std(axis=0)) for each in (held, free))
     assert 0.1 < moved < gone
     assert held.grid.class_prior.min() < held.class_prior < held.grid.class_prior.max()
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_the_density_of_a_grid_point_is_its_likelihood_minus_the_penalties(held):
+    """A held fit has a penalty on its shift, which keeps the classifier near its own class prior."""
+    X, u, s = simulate()
+    hold = np.array([0.1, 0.8, -0.4, 0.2]) if held else None
+    fits = _GridFits.of(problem_of(X, np.arange(3), u=u, s=s, w=np.ones(s.size)), 0.0, hold)
+    point = fits.fit_at_shift(0.7, np.zeros(6))
+    of_shift, of_e = (HELD_SHIFT_RIDGE, HELD_PROPENSITY_RIDGE) if held else (0.0, PROPENSITY_RIDGE)
+    slope, shift, *coefficients, _ = point.theta
+    penalty = SLOPE_RIDGE * slope**2 + of_shift * shift**2 + of_e * np.square(coefficients).sum()
+    assert point.log_density == pytest.approx(point.log_likelihood - 0.5 * penalty, rel=1e-12)
+    assert np.square(coefficients).sum() > 0.01
+
+
+def test_an_exact_share_of_a_group_also_holds_at_the_grid_points():
+    """The fits on the grid use the multipliers of the optimum, so the fit at its shift is the optimum again."""
+    X, u, s = simulate()
+    group = (X[:, 0] > 0.3).astype(float)
+    problem = problem_of(X, E_COLUMNS, u=u, s=s, w=np.ones(s.size), group=group)
+    known = Constraint(problem.engine, problem.objective, None, "group", 0.85, 0.0, "a share")
+    problem = problem._replace(constraints=(known,))
+    optimum, fits = _GridFits.of(problem, 4.0, None).fit_optimum()
+    assert optimum.converged
+    again = fits.refit_at_shift_of(optimum)
+    shares = [fits.constraints[0].share(point.theta).value for point in (optimum, again)]
+    np.testing.assert_allclose(shares, 0.85, atol=1e-4)
+    np.testing.assert_allclose(again.theta, optimum.theta, atol=2e-3)
+
+
+@pytest.mark.parametrize(("se", "error"), [(0.0, SE_OF_EXACT_VALUE), (0.05, 0.05)])
+def test_a_softened_share_is_a_penalty_around_the_known_value(se, error):
+    """Whatever the multipliers were, its penalty is half the square of the distance in standard errors."""
+    X, u, s = simulate()
+    problem = problem_of(X, E_COLUMNS, u=u, s=s, w=np.ones(s.size))
+    known = Constraint(problem.engine, problem.objective, None, None, 0.6, se**2, "a share", 3.0, 0.2).softened()
+    beta = np.zeros(problem.n_parameters)  # a class probability of one half for all rows
+    assert known.target == 0.6
+    assert float(known.sums(beta).value) == pytest.approx(0.5 * (0.1 / error) ** 2)
+
+
+def test_an_uncertain_share_of_a_group_is_part_of_the_density_of_the_grid_points():
+    """Intervals divide the log-likelihood by 3, but not what is known, so it is stored separately."""
+    X, u, s = simulate()
+    problem = problem_of(X, E_COLUMNS, u=u, s=s, w=np.ones(s.size), group=(X[:, 0] > 0.3).astype(float))
+    known = Constraint(problem.engine, problem.objective, None, "group", 0.6, 0.05**2, "a share")
+    optimum, fits = _GridFits.of(problem._replace(constraints=(known,)), 4.0, None).fit_optimum()
+    (constraint,) = fits.constraints
+    points = [fits.fit_at_shift(shift, optimum.theta) for shift in (-0.5, 0.0, 0.5)]
+    for point in points:
+        away = constraint.share(point.theta).value - 0.6
+        assert point.known == pytest.approx(-0.5 * (away / 0.05) ** 2, rel=1e-9)
+        others = point.pseudo_log_density - 0.5 * float(fits.ridge @ point.theta**2)
+        assert point.log_density == pytest.approx(point.log_likelihood + others + point.known, rel=1e-12)
+    found = recalibrate(problem._replace(constraints=(known,)))
+    assert found.grid.known.min() < found.grid.known.max() <= 0.0
+
+
+@pytest.mark.parametrize("prior", [0.35, 0.5])
+def test_a_known_class_prior_is_reached_exactly(data, prior):
+    """The fit has the class prior of the mean over the grid, which is nearly the known value, without interpolation."""
+    X, u, s = data
+    found = recalibrated(X, 0.5 * u + 0.4, s, known=[ClassPrior(prior, se=0.005)])
+    assert found.grid.mean == pytest.approx(prior, abs=0.004)
+    assert found.class_prior == pytest.approx(found.grid.mean, abs=1e-9)
+
+
+def test_sampling_of_rows_widens_the_grid_of_an_identified_class_prior():
+    """The sampling variance of the mean of f is compared with the variance over the grid times the divisor 3."""
+    X, u, s = simulate()
+    audit = np.where(np.arange(s.size) < 150, np.random.default_rng(3).random(s.size) < expit(u), -1.0)
+    audit = np.where((s == 1) & (audit >= 0), 1.0, audit)
+    rows = {"labels": s[:, None], "looks": np.ones((s.size, 1)), "audit": audit, "s": s, "u": u, "w": np.ones(s.size)}
+    objective = LooksLikelihood(Design.of(np.arange(0)), ((Design.of(E_COLUMNS),),))
+    problem = problem_of(X, E_COLUMNS, **rows).with_objective(objective)
+    problem = problem._replace(observations=summarise_observations(problem.engine, objective))
+    found = recalibrate(problem)
+    assert problem.class_prior_is_identified
+    variance = np.var(expit(found(u))) / s.size
+    assert found.grid.inflation == pytest.approx(1 + variance / (3 * found.grid.deviation**2), rel=1e-6)
 
 
 def few_labels(seed=101):

@@ -7,10 +7,13 @@ from scipy.special import expit
 from scarless.engines import InMemoryEngine, attach
 from scarless.engines.blocks import Units, how_to_read
 from scarless.numerics.linear import Design
+from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.numerics.newton import Status
 from scarless.numerics.objectives import Curvature, KnownPropensity, LogisticPair, TargetLogistic
 from scarless.pair import solving
-from scarless.pair.problem import add_pseudo_observations
+from scarless.pair.constraints import Constraint
+from scarless.pair.fit import FitOptions, fit_pair
+from scarless.pair.problem import PairProblem, add_pseudo_observations
 from scarless.pair.solving import ChangeOfUnits, PenalisedProblem, Pull
 
 OPTIONS = {"tol": 1e-15, "max_iter": 200}
@@ -81,6 +84,33 @@ def test_values_and_derivatives_of_a_problem_include_its_pulls():
     np.testing.assert_allclose(pulled.products(beta, Curvature.EXPECTED)(direction), whole @ direction, rtol=1e-10)
     assert pulled.penalty(beta) == pytest.approx(float(value) + 0.5 * ridge @ beta**2, rel=1e-13)
     np.testing.assert_allclose(pulled.penalty_curvature(beta), np.diag(ridge) + matrix, rtol=1e-13)
+
+
+def test_progress_is_reported_after_every_iteration():
+    X, s, w, v = table()
+    problem = PenalisedProblem(
+        InMemoryEngine(X, {"s": s, "w": w, "v": v}), KnownPropensity(Design.of(np.arange(3))), np.ones(4)
+    )
+    traces = []
+    solution = problem.solve(np.zeros(4), total_weight=w.sum(), progress=traces.append, **OPTIONS)
+    assert 1 < len(traces) <= solution.n_iter + 1
+    assert [trace.value for trace in traces] == sorted((trace.value for trace in traces), reverse=True)
+
+
+@pytest.mark.parametrize("se", [0.0, 0.02])
+def test_the_information_of_a_constrained_fit_is_that_of_the_likelihood_at_its_parameters(se):
+    """Penalty and constraint are subtracted, with the multipliers of the end and not of an earlier iteration."""
+    X, s, w, _ = table()
+    rows = {"labels": s[:, None], "looks": np.ones((s.size, 1)), "audit": np.full(s.size, -1.0), "s": s, "w": w}
+    f, e = Design.of(np.arange(3)), Design.of(np.array([1]))
+    problem = PairProblem.of(InMemoryEngine(X, rows), f, e).with_objective(LooksLikelihood(f, ((e,),)))
+    share = Constraint(problem.engine, problem.objective, None, None, 0.55, se**2, "the class prior")
+    fit = fit_pair(problem._replace(constraints=(share,)), None, FitOptions(1e-12, 200))
+    assert fit.converged
+    found = expit(X @ fit.parameters[:3] + fit.parameters[3])
+    assert np.average(found, weights=w) == pytest.approx(0.55, abs=1e-5 if se == 0 else 0.02)
+    expected = problem.objective.sums(X, rows, fit.parameters, Curvature.OBSERVED).curvature
+    np.testing.assert_allclose(fit.information, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
 
 
 def with_pseudo_rows(X, rows, point, weight, **fields):

@@ -81,7 +81,7 @@ def weights_for_groups(sample_weight: Any, groups: Any) -> Any:
     if np.ndim(sample_weight) == 0:
         return None  # equal weights are scaled to 1, the default
     weight = check_weight(sample_weight, n_rows=len(sample_weight))
-    return weight * (np.count_nonzero(weight) / weight.sum()) if weight.sum() > 0 else weight
+    return weight * (np.count_nonzero(weight) / weight.sum())
 
 
 BY_GROUPS = "pass groups='rows' for robust (sandwich) standard errors, which depend on the number of rows."
