@@ -135,7 +135,10 @@ def test_the_namespace_of_numpy_sparse_and_plain_numbers_is_numpy():
 def test_arrays_and_sparse_tables_of_numpy_are_returned_unchanged_and_others_become_arrays():
     for X in (np.zeros(3), sparse.csr_array(np.eye(2))):
         assert in_numpy(X) is X
-    for X in (1.0, strict.ones(3), elsewhere(np.ones(3), strict.float64)):
+    others = [1.0, strict.ones(3)]
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # Older versions do not copy from other devices.
+        others.append(elsewhere(np.ones(3), strict.float64))
+    for X in others:
         assert isinstance(in_numpy(X), np.ndarray)
         assert (in_numpy(X) == 1.0).all()
 

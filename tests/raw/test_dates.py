@@ -101,7 +101,7 @@ def test_cells_in_another_format_than_in_the_fit_are_refused_if_there_are_many()
     )
     with pytest.raises(ValueError, match=message):
         months(preparation, DATES.dt.strftime("%Y-%m-%d"))
-    few = DATES.dt.strftime("%d/%m/%Y")
+    few = DATES.dt.strftime("%d/%m/%Y").copy()
     few[4], few[5], few[6] = "soon", None, ""
     with pytest.warns(UserWarning, match="1 of its cells is treated as missing: row 5 'soon'"):
         assert np.isnan(months(preparation, few)).sum() == 3
