@@ -101,21 +101,21 @@ def test_tables_with_few_labels_are_tested_as_a_whole(rows_tested, monkeypatch):
     assert {name: sum(n) for name, n in rows_tested.items()} == {"_block_look_gaps": N, "_block_pair_scores": N}
 
 
+def rows_of_looks(codes, w):
+    """Return a block of rows without audits; the code of a label is 1, of no label 0, and of a missing look -1."""
+    values = {"w": w, "labels": (codes == 1) * 1.0, "looks": (codes >= 0) * 1.0, "audit": np.full(len(w), -1.0)}
+    return Rows({**values, "codes": codes}, slice(0, len(w)))
+
+
 def test_expected_labels_of_a_look_and_their_variance():
     """With and without the labels of earlier looks, for rows of weights 1 and 2, one of them not seen at a look."""
     X, codes = np.array([[0.3], [-1.0], [0.8], [0.1]]), np.array([[1, 0], [0, 1], [0, -1], [0, 0]])
     w, f, e = np.array([1.0, 2.0, 1.0, 1.0]), 0.7, np.array([0.4, 0.6])
     one = Design.of(np.arange(0))
     objective = LooksLikelihood(one, ((one,), (one,)), None, None, None)
-    rows = {
-        "w": w,
-        "labels": (codes == 1) * 1.0,
-        "looks": (codes >= 0) * 1.0,
-        "audit": np.full(4, -1.0),
-        "codes": codes,
-    }
+    rows = rows_of_looks(codes, w)
     beta = logit([f, *e])
-    found = look_checks._block_look_gaps(X, Rows(rows, slice(0, 4)), objective, beta, np.arange(2))
+    found = look_checks._block_look_gaps(X, rows, objective, beta, np.arange(2))
     after = f * np.where(codes[:, 0] == 1, 1 / f, (1 - e[0]) / (1 - f * e[0]))  # given the label of the first look
     seen = codes[:, 1] >= 0
     for look, p, counted in ((0, [np.full(4, f)] * 2, np.full(4, True)), (1, [np.full(4, f), after], seen)):
@@ -132,15 +132,9 @@ def test_the_score_of_agreeing_looks_is_its_formula(rate):
     f, e, h = 0.6, np.array([0.4, 0.7]), rate or 0.0
     one = Design.of(np.arange(0))
     objective = LooksLikelihood(one, ((one,), (one,)), None if rate is None else logit(np.full(2, rate)), None, None)
-    rows = {
-        "w": w,
-        "labels": (codes == 1) * 1.0,
-        "looks": (codes >= 0) * 1.0,
-        "audit": np.full(30, -1.0),
-        "codes": codes,
-    }
+    rows = rows_of_looks(codes, w)
     sums = look_checks._block_pair_scores(
-        np.zeros((30, 1)), Rows(rows, slice(0, 30)), objective, logit([f, *e]), [(0, 1)], np.arange(2), True
+        np.zeros((30, 1)), rows, objective, logit([f, *e]), [(0, 1)], np.arange(2), True
     )
     s, seen = codes == 1, codes >= 0
     likelihoods = [np.where(seen, np.where(s, rates, 1 - rates), 1.0).prod(axis=1) for rates in (e, np.full(2, h))]

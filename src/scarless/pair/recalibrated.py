@@ -68,9 +68,8 @@ UNNAMED_ATTRIBUTE_SHARE = 0.1
 #: A larger log-likelihood gain of that model does not raise its weight further. By judgement.
 _MAX_GAIN_BY_FOLLOWING = 9.0
 _TOL, _MAX_ITER = 1e-10, 100
-_TOL_WITH_CURVATURE = (
-    1e-7  # if the Hessian is nearly known, the solver's last step makes the fit more precise than this
-)
+# Tolerance if the Hessian is nearly known: the last step of the solver makes the fit more precise than this.
+_TOL_WITH_CURVATURE = 1e-7
 _GRID_DEPTH = 20.0  # the grid ends if the log-likelihood is lower than at the highest point by more than this
 _MAX_GRID_STEPS = 40  # in each direction
 _POINTS_EXTRAPOLATED = 3  # number of grid points from which the start of the next fit is extrapolated
