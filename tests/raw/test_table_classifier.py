@@ -238,6 +238,10 @@ def test_refusals(data, model):
         TableClassifier().fit(table.set_axis([table.columns[0], None, *table.columns[2:]], axis=1), s)
     with pytest.raises(ValueError, match="Used more than once: 'age'"):
         TableClassifier().fit(pd.concat([table, table[["age"]]], axis=1), s)
+    with pytest.raises(ValueError, match="Used more than once: 'age'"):
+        model.predict(pd.concat([table, table[["age"]]], axis=1))
+    with pytest.raises(ValueError, match=r"must have a name; the column at position 0 \(counted from 0\) has none"):
+        model.prepare(table.set_axis([None] * table.shape[1], axis=1))
     with pytest.raises(ValueError, match=r"selects columns that the preparation dropped: 'same'"):
         TableClassifier(SAREMClassifier(propensity_attributes=["same"])).fit(table.assign(same=1.0), s)
     numbers = table[["visits"]].assign(other=1.0 * s)

@@ -584,6 +584,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _with_all_columns(self, X: Any) -> Any:
         """Return a table with the columns of the fit, in their order; columns of numbers are read as numbers again."""
+        if self.preparation is None and hasattr(X, "columns"):
+            refuse_duplicate_names(list(X.columns))
         X = self._arranged(X)
         if not self._scales or not hasattr(X, "columns"):
             return X
