@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import io
 import time
 import warnings
 
@@ -14,6 +15,8 @@ from scarless import NaiveClassifier
 from scarless.checks.options import check_propensity
 
 judge = pytest.importorskip("benchmarks.fuzz.judge", reason="the benchmarks are not part of the distribution")
+base = pytest.importorskip("benchmarks.fuzz.base")
+commands = pytest.importorskip("benchmarks.fuzz.commands")
 run = pytest.importorskip("benchmarks.fuzz.run")
 targets = pytest.importorskip("benchmarks.fuzz.targets")
 
@@ -29,6 +32,32 @@ def verdict(function, step="step"):
 def test_unusual_calls_end_clearly(start):
     _, unclear = run.try_calls(0, range(start, start + 25))
     assert not [(number, trial.arguments, trial.what, trial.where) for number, trial in unclear]
+
+
+@pytest.mark.parametrize(("number", "rate", "last"), [(1, 0.0, "fit --config"), (2, 0.5, "")])
+def test_unusual_command_lines_end_clearly(number, rate, last):
+    trial = judge.Trial("scarless")
+    caller = targets.Caller(base.make_base(np.random.default_rng([30, number])), trial, rate)
+    with contextlib.suppress(judge.Ended), contextlib.redirect_stdout(io.StringIO()):
+        commands.command_line(caller, "scarless", None)
+    assert trial.verdict != "unclear", (trial.what, trial.where, trial.text)
+    assert trial.steps[-1].startswith(f"scarless {last}")
+
+
+def test_an_unclear_error_and_wrong_results_of_a_command_are_unclear(empty_folder):
+    trial = judge.Trial("scarless")
+    with pytest.raises(judge.Ended):
+        commands.run(trial, ["fit", "rows.csv", "--no-such-option"])
+    assert (trial.verdict, trial.what) == ("clear", "SystemExit")
+    (empty_folder / "summary.json").write_text('{"class_prior": NaN}')
+    (empty_folder / "ranked.csv").write_text("rank,probability\n1,0.5\n")
+    commands.check_results(trial, empty_folder)
+    assert (trial.verdict, trial.what) == ("unclear", "NaN")
+    other = judge.Trial("scarless")
+    (empty_folder / "summary.json").write_text("{}")
+    (empty_folder / "ranked.csv").write_text("rank,probability\n1,1.5\n")
+    commands.check_results(other, empty_folder)
+    assert (other.verdict, other.what) == ("unclear", "not in [0, 1]")
 
 
 def test_every_public_name_is_called_or_is_known_to_be_a_result():

@@ -76,11 +76,16 @@ class Trial:
         """Return whether an argument is a model of scikit-learn."""
         return any(name in given for given in self.arguments for name in USER_MODELS)
 
+    def refused(self, what: str, text: str) -> None:
+        """Record a clear error."""
+        if self.verdict != "unclear":
+            self.verdict, self.what, self.text = "clear", what, text
+
     def _judge_error(self, error: Exception) -> None:
-        if self.verdict == "unclear":
+        if isinstance(error, Ended):
             return
         if is_clear(error, user_model=self._has_user_model()):
-            self.verdict, self.what, self.text = "clear", type(error).__name__, str(error)
+            self.refused(type(error).__name__, str(error))
         else:
             self.unclear(type(error).__name__, place(error.__traceback__), traceback.format_exc())
 

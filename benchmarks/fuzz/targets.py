@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.fuzz.base import Base, draw, make_base
+from benchmarks.fuzz.commands import command_line
 from benchmarks.fuzz.judge import Ended, Trial
 from benchmarks.fuzz.options import choice_of
 from scarless import ClassPrior, LabelFrequency, Labelling, PseudoObservations
@@ -61,7 +62,7 @@ NOT_CALLED = {
     "StandardErrors",
     "Summary",
     "TippingPoint",
-    "analyse",  # tested with unusual tables in tests/cli/test_tables.py
+    "analyse",  # called by `command_line`, and with unusual tables in tests/cli/test_tables.py
     "load",  # tested with invalid files in tests/saved/test_files.py
     "save",
     "save_onnx",  # tested in tests/saved/
@@ -213,6 +214,7 @@ def targets() -> tuple[Target, ...]:
                 found.update({target.name: target for target in _targets_of(name, getattr(module, name))})
     for method in BOUNDS:
         found[f"SensitivityBounds.{method}"] = Target("SensitivityBounds", bounds, method, 0.3)
+    found["scarless"] = Target("scarless", command_line, None, 1.8)
     return tuple(found.values())
 
 

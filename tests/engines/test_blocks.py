@@ -67,6 +67,13 @@ def test_columns_whose_squares_underflow_are_scaled(kind):
     np.testing.assert_array_equal(reading.units.shift[[0, 2]], 0)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_the_scale_of_the_smallest_numbers_is_finite(kind):
+    reading = how_to_read(kind(_normal() * [1, 1e-320, 1]))
+    assert reading.units.scale[1] == 2.0**1023
+
+
 def test_a_rare_value_outside_the_sample_is_found():
     X = np.full((5000, 1), 1e6)
     X[4321] += 1.0  # not in the sample

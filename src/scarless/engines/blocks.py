@@ -23,6 +23,7 @@ from scarless.numerics.arrays import Vector, in_float64, in_numpy, namespace_of
 # digits.
 MAX_MEAN_PER_DEVIATION = {np.dtype(np.float32): 1e2, np.dtype(np.float64): 1e5}
 MIN_SIZE_OF_ENTRIES = {np.dtype(np.float32): 1e-10, np.dtype(np.float64): 1e-100}
+_MAX_EXPONENT = 1023  # of a finite power of two in float64
 _SAMPLED_ROWS = 2048  # size of the sample in which all columns are measured first
 
 Values = TypeVar("Values", bound=dict[str, Any])
@@ -163,7 +164,8 @@ def how_to_read(engine: Any) -> Reading:
     shift, scale = np.zeros(engine.n_columns), np.ones(engine.n_columns)
     spread = np.where(columns.deviation > 0, columns.deviation, columns.largest)
     shift[suspects[bad]] = 0.0 if is_sparse else columns.mean[bad]  # A centred sparse column would be dense.
-    scale[suspects[bad]] = 2.0 ** -np.round(np.log2((columns.largest if is_sparse else spread)[bad]))
+    exponents = -np.round(np.log2((columns.largest if is_sparse else spread)[bad]))
+    scale[suspects[bad]] = 2.0 ** np.minimum(exponents, _MAX_EXPONENT)
     return Reading(double, Units(shift, scale))
 
 
