@@ -26,7 +26,7 @@ CALLS_PER_CHUNK = 25
 
 
 def run_all(numbers: range, seed: int, jobs: int) -> tuple[Counter[str], list[tuple[int, object]]]:
-    """Make all calls with these numbers; return the number of calls by verdict, and the unclear calls with their numbers."""
+    """Make the calls with these numbers; return how many have each verdict, and the unclear calls by number."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"  # The workers read these variables when they start.
     counts: Counter[str] = Counter()
