@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from scarless.experiments import Spec, Store
-from scarless.experiments.store import KEY, key_of
+from scarless.experiments.store import KEY, comparable_timings, key_of
 from scarless.papers import EXPERIMENTS
 from scarless.report import build_report, render_figure, render_page
 from scarless.report.chapters import Chapter
@@ -35,7 +35,8 @@ DECIMALS = 5
 COLUMNS = 8  # of a table in Markdown; the page has all
 WHOLE = {"k", "split", "labelling", "n_iter", "peak_mb", "n_labels"}
 TEXTS = {"dataset", "setting", "method", "knows", "error"}
-PLACE = "place.txt"  # versions and machines of the run, one line each
+PLACE = "place.txt"  # versions, machines and clock of the run, one line each; the last is missing for the wall clock
+PLACES = ("versions", "machine", "clock")
 MARKS = "<!-- {} -->"  # begin and end of a table that this program writes into a page
 FIELD_SCORES = ("balanced_accuracy", "balanced_accuracy_at_prior", "auc_f", "mse_f", "mse_e")
 README_METHODS = {  # methods of the table in the README
@@ -63,7 +64,9 @@ def store(name: str, source: Path) -> None:
     if found.manifest()["digest"] != spec.digest:
         raise SystemExit(f"{source} has results of another specification than {name}.")
     records = [{key: _rounded(value) for key, value in record.items()} for record in found.records()]
-    timings = [{**row, "seconds": round(row["seconds"], 3), "peak_mb": ""} for row in found.timings()]
+    timings = [
+        {**row, "seconds": round(row["seconds"], 3), "peak_mb": ""} for row in comparable_timings(found.timings())
+    ]
     done = {key_of(record) for record in records}
     text = records_csv(records, [row for row in timings if key_of(row) in done])
     folder_of(name).mkdir(exist_ok=True)
@@ -71,7 +74,7 @@ def store(name: str, source: Path) -> None:
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as file:
         file.write(text.encode())
     (folder_of(name) / "records.csv.gz").write_bytes(packed.getvalue())
-    lines = ["; ".join(sorted({row[key] for row in timings if key in row})) for key in ("versions", "machine")]
+    lines = ["; ".join(sorted({row[key] for row in timings if key in row})) for key in PLACES]
     (folder_of(name) / PLACE).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -81,12 +84,11 @@ def _rounded(value: Any) -> Any:
 
 def read(name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
     """Return the records, timings and manifest of stored results."""
-    versions, machine = (folder_of(name) / PLACE).read_text(encoding="utf-8").splitlines()
+    lines = (folder_of(name) / PLACE).read_text(encoding="utf-8").splitlines()
+    place = {key: line for key, line in zip(PLACES, lines, strict=False) if line}
     with gzip.open(folder_of(name) / "records.csv.gz", "rt", newline="", encoding="utf-8") as file:
         rows = [{key: _value(key, text) for key, text in row.items() if text} for row in csv.DictReader(file)]
-    timings = [
-        {**{key: row[key] for key in (*KEY, "seconds")}, "versions": versions, "machine": machine} for row in rows
-    ]
+    timings = [{**{key: row[key] for key in (*KEY, "seconds")}, **place} for row in rows if "seconds" in row]
     records = [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
     spec: Spec = EXPERIMENTS[name].specification()
     return records, timings, {"name": spec.name, "digest": spec.digest, "spec": spec.entries()}

@@ -277,7 +277,7 @@ def test_a_manifest_is_there_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_the_environment_names_versions_and_machine():
     found = environment()
-    assert set(found) == {"versions", "machine"}
+    assert set(found) == {"versions", "machine", "clock"}
     assert "numpy " in found["versions"]
     assert json.loads(json.dumps(found)) == found
 

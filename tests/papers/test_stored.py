@@ -63,6 +63,7 @@ def test_stored_records_are_those_of_the_run_with_five_decimals(tmp_path, monkey
     assert [row["seconds"] for row in timings] == [0.123, 0.5]
     assert "numpy" in timings[0]["versions"]
     assert manifest["digest"] == spec.digest
+    assert [row["clock"] for row in timings] == ["processor", "processor"]
     with pytest.raises(SystemExit, match=r"has results of another specification than field"):
         tool.store("field", tmp_path / "run")
 

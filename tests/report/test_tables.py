@@ -3,6 +3,7 @@
 import pytest
 from tests.helpers import cells_of
 
+from scarless.report import build_report
 from scarless.report.names import LABELS, METHOD_NAMES, TRUTH, MethodName
 from scarless.report.results import Condition, group
 from scarless.report.tables import best_methods, failure_table, method_table, score_table, time_table, warning_table
@@ -96,6 +97,17 @@ def test_time_table_has_means_per_run_and_sums(small):
         ["Adult", "0.25 s", "0.25 s", "0.25 s", "1.50 s"],
         ["all runs together", "0.50 s", "0.50 s", "0.50 s", "1.50 s"],
     ]
+
+
+def test_only_processor_times_count_if_there_are_any(small):
+    records, timings, manifest = small.everything
+    assert build_report(records, timings, manifest).time_note.startswith("Times are wall-clock times on one core;")
+    timings = [{**timings[0], "seconds": 7.0, "clock": "processor"}, *timings[1:]]
+    assert list(group(records, timings, manifest).seconds.values()) == [[7.0]]
+    report = build_report(records, timings, manifest)
+    expected = "Times are processor times. The processor times of 5 runs are not known, and these runs are left out. "
+    assert report.time_note.startswith(expected)
+    assert dict(report.facts)["time"].endswith("computed alone; 1 of 6 runs have a time")
 
 
 def test_method_table_explains_every_method_of_the_specification(full):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,11 +79,11 @@ class KeptFits:
         if name in self.made:
             self.borrowed_seconds += self.made[name].seconds
         else:
-            start = perf_counter()
+            start = process_time()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 result = make()
-            self.made[name] = Made(result, perf_counter() - start, caught)
+            self.made[name] = Made(result, process_time() - start, caught)
         for warning in self.made[name].warnings:
             warnings.warn(warning.message, warning.category, stacklevel=2)
         return self.made[name].result

@@ -430,7 +430,7 @@ def _split(spec: Spec, dataset: str, split: int, data: str) -> tuple[Split, Kept
 def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record]:
     key = {**asdict(bench.task.cell), "method": name}
     assert tuple(key) == KEY
-    borrowed, start = bench.borrowed_seconds, time.perf_counter()
+    borrowed, start = bench.borrowed_seconds, time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -446,7 +446,7 @@ def _run_method(bench: Bench, name: str, method: Method) -> tuple[Record, Record
             }
         except Exception as error:  # A failed method is a result too; the other methods are still run.
             found = {"error": f"{type(error).__name__}: {error}"}
-    seconds = time.perf_counter() - start + bench.borrowed_seconds - borrowed
+    seconds = time.process_time() - start + bench.borrowed_seconds - borrowed
     peak = peak_memory()
     notes = sorted({str(warning.message).split(". ")[0] for warning in caught})
     record = {**key, **found, **({"warnings": notes} if notes else {})}

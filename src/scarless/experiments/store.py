@@ -30,10 +30,17 @@ Record = dict[str, Any]
 
 KEY = ("dataset", "setting", "k", "split", "labelling", "method")
 KEY_TYPES = (str, str, int, int, int, str)
-TEXTS = ("error", "versions", "machine", "knows")  # entries that are texts; all others but the warnings are numbers
+TEXTS = (
+    "error",
+    "versions",
+    "machine",
+    "clock",
+    "knows",
+)  # entries that are texts; all others but the warnings are numbers
 RECORDS, TIMINGS, MANIFEST, LOCK = "records.jsonl", "timings.jsonl", "spec.json", ".lock"
 REMOVED = "damaged.jsonl"  # file for damaged lines that were removed from the other files
 SCRATCH = ".scratch-"
+PROCESSOR = "processor"  # clock of the times; timings of older versions have wall-clock times, and no entry `clock`
 OUR_PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn")  # packages whose versions every timing has
 PATH_KEYS = ("estimator", "callable", "mechanism")  # keys of import paths in the user's own tables
 PACKAGES_KEY = "packages"  # key that lists packages which the module of an import path uses
@@ -203,7 +210,7 @@ class Store:
 
 @cache
 def environment(packages: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the versions and the machine, on which results and times may depend.
+    """Return the versions, the machine and the clock, on which results and times may depend.
 
     Parameters
     ----------
@@ -218,7 +225,21 @@ def environment(packages: tuple[str, ...] = ()) -> dict[str, str]:
     return {
         "versions": ", ".join(dict.fromkeys(_version_of(name) for name in (*OUR_PACKAGES, *packages))),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "clock": PROCESSOR,
     }
+
+
+def comparable_timings(timings: Sequence[Record]) -> list[Record]:
+    """Return the timings in processor time if there are any, otherwise all timings, which are wall-clock times.
+
+    Wall-clock times include pauses and the time of other programs, so the two kinds must not be mixed.
+
+    Examples
+    --------
+    >>> comparable_timings([{"seconds": 60.0}, {"seconds": 2.0, "clock": "processor"}])
+    [{'seconds': 2.0, 'clock': 'processor'}]
+    """
+    return [timing for timing in timings if timing.get("clock") == PROCESSOR] or list(timings)
 
 
 def packages_of(spec: Record) -> tuple[str, ...]:

@@ -81,11 +81,7 @@ class Report:
     tables_note: str
     score_tables: tuple[tuple[str, tuple[Table, ...]], ...]
     chapters: tuple[Chapter, ...]
-    time_note: ClassVar[str] = (
-        "Times are wall-clock times on one core; other work on the machine lengthens them. A step that several methods "
-        "share, such as the fit of SAR-EM, is computed once but counted for each method, so the sums exceed the time "
-        "of the experiment."
-    )
+    time_note: str
     footer: ClassVar[str] = (
         "Files in the same folder: results.csv has a row for each dataset, setting, k and method; records.csv has a "
         "row for each run; figures/ has each figure as an SVG file, and the numbers that it shows as a CSV file of the "
@@ -122,6 +118,7 @@ def build_report(
         facts=_facts(results, timings, manifest),
         run_tables=tuple(item for item in (failure_table(results), warning_table(results)) if item is not None),
         time_table=time_table(results),
+        time_note=_time_note(results, timings),
         method_table=method_table(results),
         answers_title=story.questions.title if story.questions else "",
         answers_note=story.questions.note if story.questions else "",
@@ -137,6 +134,26 @@ def build_report(
         if results.large
         else tuple((dataset_label(dataset), score_tables(results, dataset)) for dataset in results.datasets),
         chapters=(*_opening(results, story), *(() if story.chapters is None else story.chapters(results))),
+    )
+
+
+def _timed(results: Results) -> str:
+    n = sum(map(len, results.seconds.values()))
+    return "" if n == results.n_finished else f"; {n:,} of {results.n_finished:,} runs have a time"
+
+
+def _time_note(results: Results, timings: Sequence[Record]) -> str:
+    """Return which times these are, and why their sum exceeds the time of the experiment."""
+    clock = (
+        "Times are processor times."
+        if any("clock" in timing for timing in timings)
+        else "Times are wall-clock times on one core; other work on the machine lengthens them."
+    )
+    left = results.n_finished - sum(map(len, results.seconds.values()))
+    unknown = f" The processor times of {left:,} runs are not known, and these runs are left out." if left else ""
+    return (
+        f"{clock}{unknown} A step that several methods share, such as the fit of SAR-EM, is computed once but counted "
+        "for each method, so the sums exceed the time of the experiment."
     )
 
 
@@ -221,7 +238,7 @@ def _facts(results: Results, timings: Sequence[Record], manifest: Record) -> Pai
             "runs",
             f"{results.n_finished:,} finished of {results.n_expected:,}, {results.n_failed:,} failed",
         ),
-        ("time", f"{duration(total)} on one core in total, as if each run were computed alone"),
+        ("time", f"{duration(total)} on one core in total, as if each run were computed alone{_timed(results)}"),
         ("versions", _distinct(timings, "versions")),
         ("machine", _distinct(timings, "machine")),
     )

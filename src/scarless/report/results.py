@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from scarless.experiments.spec import ADDED
 from scarless.experiments.statistics import Comparison, MeanInterval, compare_methods, mean_interval, mean_of_finite
+from scarless.experiments.store import comparable_timings
 from scarless.outside.notices import listed
 from scarless.report.names import KNOWS, LABELS, METHOD_NAMES, SCORES, MethodName, in_order
 
@@ -296,7 +297,7 @@ def group(
             runs.setdefault(row, {})[run] = record
             good.add((row, run))
     seconds: dict[Row, list[float]] = {}
-    for timing in timings:
+    for timing in comparable_timings(timings):
         if (_row(timing), _run(timing)) in good:
             seconds.setdefault(_row(timing), []).append(timing["seconds"])
     methods = manifest["spec"]["methods"]
