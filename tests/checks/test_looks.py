@@ -201,6 +201,19 @@ def test_a_copy_of_a_look_is_reported_despite_gaps():
     assert warnings_about_looks(codes(first, other), ("a", "b")) == []
 
 
+def test_a_copy_with_a_few_corrections_is_reported_and_two_good_observers_are_not():
+    rng = np.random.default_rng(1)
+    positive = rng.random(1000) < 0.3
+    first = (positive & (rng.random(1000) < 0.9)).astype(int)
+    corrected = first.copy()
+    corrected[np.flatnonzero(positive & (first == 0))[:5]] = 1
+    (told,) = warnings_about_looks(codes(first, corrected), ("a", "b"))
+    assert told.startswith(f"a and b differ in only 5 of the {corrected.sum()} rows that one of them labels. If one is")
+    for share in (0.9, 0.95):
+        second = (positive & (rng.random(1000) < share)).astype(int)
+        assert warnings_about_looks(codes(first, second), ("a", "b")) == []
+
+
 def test_few_labels_may_agree_by_chance():
     few = np.r_[np.ones(19, dtype=int), np.zeros(80, dtype=int)]
     assert warnings_about_looks(codes(few, few), ("a", "b")) == []

@@ -30,6 +30,9 @@ MIN_AUDITS_OF_NEARLY_ALL = 20  # with fewer audits, UNLIKELY_AUDITED_SHARE cause
 # A warning about copied looks needs this many rows with a label at one of the two looks. If two independent looks each
 # miss 1 positive in 10, they agree on all of 20 such rows with a probability of 1 in 50.
 MIN_COPIED_LABELS = 20
+# Looks that differ in at most this share of these rows may be copies with corrections. Independent looks that each miss
+# 1 positive in 20 differ in one row of ten.
+MAX_CORRECTED_SHARE = 0.03
 
 
 class CheckedLooks(NamedTuple):
@@ -445,14 +448,19 @@ def warnings_about_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
             )
     for i, j in _pairs(labels):
         both = (labels[:, i] >= 0) & (labels[:, j] >= 0)
-        if (both & (labels[:, i] != labels[:, j])).any():
+        first, second = labels[both, i], labels[both, j]
+        labelled, differ = int((first | second).sum()), int((first != second).sum())
+        if differ > MAX_CORRECTED_SHARE * labelled or labelled < MIN_COPIED_LABELS or labelled == first.size:
             continue
-        first = labels[both, i]
-        if (first == 1).sum() >= MIN_COPIED_LABELS and (first == 0).any():
-            messages.append(
-                f"{names[i]} and {names[j]} are equal in all {first.size} rows that have both values. If one is a copy "
-                "of the other, the class prior is too low: leave out the copy."
-            )
+        agree = (
+            f"differ in only {differ} of the {labelled} rows that one of them labels"
+            if differ
+            else f"are equal in all {first.size} rows that have both values"
+        )
+        messages.append(
+            f"{names[i]} and {names[j]} {agree}. If one is a copy of the other, the class prior is too low: leave out "
+            "the copy."
+        )
     return messages
 
 
