@@ -6,14 +6,16 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from scarless.engines import attach
 from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.pair.constraints import Constraint
+from scarless.pair.cross_fit import LogisticPropensity
 from scarless.pair.crossed import CrossOptions, cross_fit, one_label_problem, problem_on_table
 from scarless.pair.fit import FitOptions
-from scarless.pair.logistic import Training, engine_of
+from scarless.pair.logistic import Training, engine_of, in_memory
 from scarless.pair.optima import best_fit
-from scarless.pair.problem import PairProblem, summarise_observations
+from scarless.pair.problem import PSEUDO_FALSE_LABEL_WEIGHT, PairProblem, summarise_observations
 from scarless.pair.recalibrated import grid_interval
 
 NOTHING = Design.of(np.arange(0))
@@ -144,3 +146,21 @@ def test_a_propensity_that_follows_the_class_uses_the_class_logit_of_the_table()
     np.testing.assert_allclose(
         found.objective.logit_values(found.table(training.X), found.parameters)[1], v, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("false_labels", [True, False])
+def test_pseudo_observations_keep_the_logit_of_a_false_positive_rate_finite(false_labels):
+    """With known classes, the rate is the share of labelled looks at negatives, with pseudo-observations added."""
+    _, problem, y = case("rates")
+    labels, looks = (in_memory(problem.engine, name) for name in ("labels", "looks"))
+    if not false_labels:
+        labels = labels * y[:, None]
+    engine = attach(problem.engine, labels=labels, s=(labels[:, 0] > 0).astype(float))
+    propensity = LogisticPropensity(problem._replace(engine=engine))
+    u = np.where(y, 40.0, -40.0)
+    propensity.start(expit(u))
+    propensity.update(u)
+    n_labels, n_looks = labels[~y].sum(), looks[~y].sum()
+    weight = PSEUDO_FALSE_LABEL_WEIGHT
+    expected = (n_labels + weight / 2) / (n_looks + weight)
+    assert propensity.others[-1] == pytest.approx(np.log(expected / (1 - expected)), abs=0.1)  # the solver stops early
