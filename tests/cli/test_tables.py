@@ -482,3 +482,22 @@ def test_a_stage_that_takes_long_is_named_while_it_runs(capsys, monkeypatch):
     quiet = tables.Stages(quiet=True)
     quiet("fitting both models")
     assert quiet._timer is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "p.csv", "--label", "s", "--audit", ""],
+        ["fit", "p.csv", "--label", ""],
+        ["fit", "p.csv", "--label", "s", "--exclude", "a", " "],
+        ["fit", "p.csv", "--looks", "one", ""],
+        ["predict", "run", "p.csv", "--out", "ranked.csv", "--label", ""],
+        ["audit", "run", "--out", "sheet.csv", "--strata", ""],
+    ],
+)
+def test_an_empty_name_of_a_column_is_refused(words, capsys):
+    """A variable of the shell that is not set gives an empty name, which must not mean that the option is left out."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert "the name of the column is empty; name a column, or leave out the option" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from scarless.analysis.values import (
     as_shares,
     as_values,
     as_visits,
+    column_name,
     of_type,
     read_bounds,
     read_label,
@@ -45,8 +46,8 @@ OLD_FLAGS = {
 _ALWAYS_WRITTEN = ("model", "seed", "level")
 
 
-_COLUMN = Kind(of_type(str, "text"), {"metavar": "COLUMN"}, names_columns=True)
-_COLUMNS = Kind(read_names, {"nargs": "+", "metavar": "COLUMN"}, names_columns=True)
+_COLUMN = Kind(of_type(str, "text"), {"metavar": "COLUMN", "type": column_name}, names_columns=True)
+_COLUMNS = Kind(read_names, {"nargs": "+", "metavar": "COLUMN", "type": column_name}, names_columns=True)
 _TRUTH = Kind(of_type(bool, "true or false"), {"action": "store_true", "default": None})
 _SHARES = {"nargs": "+"}
 
@@ -78,7 +79,7 @@ class Settings:
     """The settings of one analysis."""
 
     label: str | tuple[str, ...] = _setting(
-        "", Kind(read_label, {"metavar": "COLUMN"}, names_columns=True),
+        "", Kind(read_label, {"metavar": "COLUMN", "type": column_name}, names_columns=True),
         "column that marks the labelled rows", "--label", aside="the label column",
     )  # fmt: skip
     propensity_attributes: tuple[str, ...] = _setting(

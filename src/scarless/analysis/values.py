@@ -1,5 +1,6 @@
 """Values of settings: conversion from Python, a file or the command line, and checks for contradictions."""
 
+import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,11 +39,20 @@ def of_type(kinds: Any, words: str) -> Read:
     return read
 
 
+def column_name(text: str) -> str:
+    """Return the name of a column from the command line; an empty name, often of an unset variable, is an error."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the name of the column is empty; name a column, or leave out the option")
+    return text
+
+
 def read_names(value: Any, key: str, source: str) -> tuple[str, ...]:
     """Return a tuple of column names without duplicates."""
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise _must_be(key, "a list of column names", value, source)
+    if "" in names:
+        raise ValueError(f"{source}: {key} has an empty name. Name columns, or leave it out.")
     return tuple(dict.fromkeys(names))
 
 

@@ -25,7 +25,7 @@ from scarless.analysis.settings import (
     read_run,
     renamed,
 )
-from scarless.analysis.values import NO_LABEL
+from scarless.analysis.values import NO_LABEL, column_name
 from scarless.cli.screen import DONE, shell, stopped
 from scarless.outside.files import check_place
 from scarless.outside.plain_words import plain
@@ -217,7 +217,7 @@ def audit(options: argparse.Namespace) -> int:
     _check_table(options.out)
     check_place(options.out)
     drawn = draw_worksheet(
-        options.run, options.n, purpose=options.purpose, strata=options.strata, random_state=options.seed
+        options.run, options.n, purpose=options.purpose, strata=options.strata or "", random_state=options.seed
     )
     drawn.save(options.out)
     for note in drawn.notes:
@@ -481,7 +481,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         help="output file, .csv or .parquet; if the input is a folder, or with --scheduler: an output folder",
     )
     again.add_argument(
-        "--label", metavar="COLUMN", help="column that marks the labelled rows, if its name differs from the fit"
+        "--label",
+        type=column_name,
+        metavar="COLUMN",
+        help="column that marks the labelled rows, if its name differs from the fit",
     )
     again.add_argument("--scheduler", metavar="ADDRESS", help="scheduler for Parquet files, as in `fit`")
     again.add_argument("--force", action="store_true", help="replace the output if it exists")
@@ -509,7 +512,7 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
         help="prior (default): rows that shorten the interval of the share of positives; find: the unlabelled rows "
         "that rank highest; both: half of the rows each",
     )
-    add("--strata", default="", metavar="COLUMN", help="column whose groups get at least 5 rows each")
+    add("--strata", type=column_name, metavar="COLUMN", help="column whose groups get at least 5 rows each")
     add("--seed", type=int, metavar="N", help="seed of the random numbers (default: depends on the fit)")
     add("--out", type=Path, required=True, metavar="FILE", help="output file: .xlsx, or .csv")
     parser.set_defaults(command=audit, packages=PACKAGES, extra=EXTRA)
@@ -548,6 +551,7 @@ def _add_settings(parser: argparse.ArgumentParser, names: Iterable[str] | None =
             parser.add_argument(
                 "--looks",
                 nargs="+",
+                type=column_name,
                 metavar="COLUMN",
                 help="instead of --label: one label column for each look, with yes or no; a cell is empty if the row "
                 "was not examined at this look",
