@@ -43,6 +43,8 @@ def run_all(numbers: range, seed: int, jobs: int) -> tuple[Counter[str], list[tu
                     ahead = [chunk.start for chunk, other in zip(chunks, futures, strict=True) if other.exception()]
                     sys.exit(f"A call killed its process (see above): --only {ahead[0]} or one of the next calls.")
                 counts.update(found)
+                for number, trial in bad:
+                    bar.write(f"--only {number}: {trial.what[:80]} at {trial.where}", file=sys.stderr)
                 unclear.extend(bad)
                 bar.set_postfix(unclear=counts["unclear"], refresh=False)
                 bar.update(sum(found.values()))
