@@ -247,7 +247,8 @@ def test_no_rows():
             {"ranges": [(0, np.inf), (0, 1)]},
             r"ranges\[0\]\[1\] must be a finite number; it is inf",
         ),
-        ({"outside": "ignore"}, "outside must be 'raise' or 'clip'; it is 'ignore'"),
+        ({"outside": "ignore"}, "outside must be one of 'raise', 'clip'; got 'ignore'"),
+        ({"outside": pd.DataFrame({"a": [1]})}, "outside must be one of 'raise', 'clip'; got a DataFrame of shape"),
     ],
 )
 def test_geometric_mean_parameter_errors(options, message):

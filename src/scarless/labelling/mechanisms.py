@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from scarless.checks.attributes import check_selector
-from scarless.checks.options import check_flag, shown
+from scarless.checks.options import check_choice, check_flag, shown
 from scarless.labelling.base import (
     Assumption,
     Attributes,
@@ -128,8 +128,7 @@ class GeometricMeanSAR(LabellingMechanism):
             signs=None if self.signs is None else _check_signs(self.signs, attributes),
             ranges=None if self.ranges is None else _check_ranges(self.ranges, attributes),
         )
-        if self.outside not in ("raise", "clip"):
-            raise ValueError(f"outside must be 'raise' or 'clip'; it is {self.outside!r}.")
+        check_choice(self.outside, "outside", ("raise", "clip"))
 
     def fitted(self, X: Any) -> Self:
         """Return a copy with the columns of `X` fixed; without `ranges`, their minima and maxima become the ranges."""

@@ -426,7 +426,7 @@ def test_frames_and_html(same, labelling):
     assert frame.loc[("all rows", "all rows"), "observed"] == labelling.n_labelled
     assert frame.loc["x3", "differs"].all()
     assert same.to_frame("columns").loc["x0", "kind"] == "number"
-    with pytest.raises(ValueError, match="part must be 'columns' or 'labels'; got 'rows'"):
+    with pytest.raises(ValueError, match="part must be one of 'columns', 'labels'; got 'rows'"):
         same.to_frame("rows")
     html = same._repr_html_()
     assert html.count("<table>") == 2

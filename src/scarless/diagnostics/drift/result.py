@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scarless.checks.options import check_choice
 from scarless.diagnostics.drift.columns import MOVED_AUC, MOVED_DISTANCE, ColumnShift, ColumnShifts
 from scarless.diagnostics.drift.labels import Estimate, Explanation, LabelCheck, LabelGroups
 from scarless.diagnostics.scar._pair_tests import p_text
@@ -163,8 +164,7 @@ class Drift:
         -------
         pandas.DataFrame
         """
-        if part not in ("columns", "labels"):
-            raise ValueError(f"part must be 'columns' or 'labels'; got {part!r}.")
+        check_choice(part, "part", ("columns", "labels"))
         pandas = need("pandas", "Drift.to_frame", extra="frames")
         if part == "columns":
             fields = [name for name in ColumnShift._fields if name != "name"]
