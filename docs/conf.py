@@ -166,6 +166,7 @@ def copy_reports(app, error):
             "demo": HERE / "_run" / "demo",
             "field-quick": HERE / "_run" / "field",
             "paper": ROOT / "papers" / "bekker2019",
+            "field": ROOT / "papers" / "field",
             "teisseyre2025": ROOT / "papers" / "teisseyre2025",
         }
         for name, path in folders.items():

@@ -40,14 +40,11 @@ PLACES = ("versions", "machine", "clock")
 MARKS = "<!-- {} -->"  # begin and end of a table that this program writes into a page
 FIELD_SCORES = ("balanced_accuracy", "balanced_accuracy_at_prior", "auc_f", "mse_f", "mse_e")
 README_METHODS = {  # methods of the table in the README
-    "stack": "`SARStackingClassifier`, told the propensity attributes",
+    "stack": "`SARStackingClassifier`, attributes named",
     "stack-nameless": "`SARStackingClassifier()`",
+    "bagging-trees": "PU bagging, trees (2014)",
     "lbe": "LBE (2022)",
-    "tm": "TM (2023)",
     "ntc-tmi": "NTC-tMI (2025)",
-    "bagging": "PU bagging (2014)",
-    "nnpu": "nnPU (2017), boosted",
-    "scar-km2": "SCAR with KM2",
     "naive": "naive",
 }
 
@@ -185,7 +182,7 @@ def readme_table(results: Results) -> str:
     """Return a short table of some methods, as Markdown."""
     found = means(results)
     scores = ("balanced_accuracy", "auc_f", "mse_f")
-    head = ["Method", "Balanced accuracy", "ROC-AUC", "Error of probabilities"]
+    head = ["Method", "Balanced accuracy", "ROC-AUC", "Squared error"]
     lines = [[label, *(_number(found[name].get(score)) for score in scores)] for name, label in README_METHODS.items()]
     return _markdown(head, lines)
 
@@ -195,8 +192,8 @@ def _number(value: float | None) -> str:
 
 
 def _markdown(head: list[str], lines: list[list[str]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    rows = [f"| {' | '.join(row)} |" for row in (head, *lines)]
+    return "\n".join([rows[0], "|---" * len(head) + "|", *rows[1:]])
 
 
 def main() -> None:
