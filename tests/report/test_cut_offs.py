@@ -93,6 +93,15 @@ def test_decisions_at_the_prior_that_differ_are_shown_as_a_range(told):
     assert sentence.endswith("With the cut-off at the true prior, all have between 0.740 and 0.750.")
 
 
+def test_decisions_that_are_equal_are_called_equal(told):
+    def change(record):
+        record["balanced_accuracy"] = 0.6
+
+    sentence = cut_offs_chapter(make(told, change)).lists[0].points[0].text
+    expected = "naive, pglin and ntc-tmi share one ranking. Their own decisions have the same balanced accuracy, 0.600. "
+    assert sentence.startswith(expected)
+
+
 def test_without_common_decisions_the_sentence_says_so(told):
     def change(record):
         if record["method"] == "pglin":

@@ -14,6 +14,7 @@ from scarless.report.words import NO_VALUE, plain, signed
 
 RANKING_SCORES = ("auc_f", "average_precision")  # equal for equal rankings, whatever the cut-off
 OWN, AT_PRIOR = "balanced_accuracy", "balanced_accuracy_at_prior"
+SAME = 5e-4  # Smaller differences are not visible in three decimals.
 EQUAL_WITHIN = 1e-9  # Two sums of the same terms in another order differ by less.
 #: Largest difference of ROC-AUC or average precision, in any run, of methods that count as one ranking. Two solvers of
 #: one problem can swap rows that are almost tied, and a limit of probabilities can tie rows. Evidence: up to 0.002
@@ -130,14 +131,16 @@ def _sentence(results: Results, group: Sequence[str]) -> str:
         return f"{names} share one ranking, but no run has the own decisions of all of them."
     low, high = int(np.argmin(own)), int(np.argmax(own))
     text = (
-        f"{names} share one ranking. Their balanced accuracy by own decision lies between {own[low]:.3f} "
+        f"{names} share one ranking. Their own decisions have the same balanced accuracy, {own[low]:.3f}."
+        if own[high] - own[low] < SAME
+        else f"{names} share one ranking. Their balanced accuracy by own decision lies between {own[low]:.3f} "
         f"({results.label(group[low])}) and {own[high]:.3f} ({results.label(group[high])}): the cut-off alone explains "
         f"a difference of {own[high] - own[low]:.3f}."
     )
     if np.isfinite(prior).all():  # Ties at the cut-off can give slightly different decisions for one ranking.
         between = f"between {prior.min():.3f} and {prior.max():.3f}"
         text += (
-            f" With the cut-off at the true prior, all have {f'{prior[0]:.3f}' if np.ptp(prior) < 5e-4 else between}."
+            f" With the cut-off at the true prior, all have {f'{prior[0]:.3f}' if np.ptp(prior) < SAME else between}."
         )
     return text
 
