@@ -98,8 +98,7 @@ def test_decisions_that_are_equal_are_called_equal(told):
         record["balanced_accuracy"] = 0.6
 
     sentence = cut_offs_chapter(make(told, change)).lists[0].points[0].text
-    expected = "naive, pglin and ntc-tmi share one ranking. Their own decisions have the same balanced accuracy, 0.600. "
-    assert sentence.startswith(expected)
+    assert "share one ranking. Their own decisions have the same balanced accuracy, 0.600. With the" in sentence
 
 
 def test_without_common_decisions_the_sentence_says_so(told):
