@@ -91,11 +91,13 @@ paper: .venv-docs/.docs
 	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
 
-# Call every public name with unusual arguments: `make fuzz N=20000 SEED=0`. `make fuzz ONLY=17` repeats one call.
+# Call every public name and command with unusual arguments: `make fuzz N=20000 SEED=0`. `make fuzz FIRST=20000` makes
+# the next calls, and `make fuzz ONLY=17` repeats one call.
 N ?= 20000
 SEED ?= 0
+FIRST ?= 0
 fuzz: $(VENV)/.test-all
-	$(BIN)/python -m benchmarks fuzz -n $(N) --seed $(SEED) --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m benchmarks fuzz -n $(N) --first $(FIRST) --seed $(SEED) --jobs $(JOBS) $(if $(ONLY),--only $(ONLY))
 
 # Change numerics and pair in small ways, and list the changes that no test notices: `make mutants FLAGS="-n 500"`.
 mutants: $(VENV)/.test
