@@ -28,6 +28,13 @@ def test_a_text_column_has_a_group_for_each_value_and_missing_values_are_a_group
     assert sizes(found) == {"east": 7, "west": 6, "missing": 5}
 
 
+def test_a_list_of_rows_is_a_table():
+    rows = [[1.0, 5.0]] * 5 + [[2.0, 5.0]] * 6
+    for table in (rows, tuple(rows)):
+        [found] = group_rows(table, 0)
+        assert (found.names, found.n_rows.tolist()) == (("1", "2"), [5, 6])
+
+
 def test_few_numbers_are_groups_and_rare_numbers_join_their_neighbours():
     visits = np.repeat([0, 1, 2, 3, 4], [9, 8, 7, 2, 3])
     assert sizes(one(visits[:, None], 0)) == {"0": 9, "1": 8, "2": 7, "3 to 4": 5}
