@@ -21,7 +21,8 @@ import scarless
 CLEAR_ERRORS = (ValueError, TypeError, AttributeError, ImportError, OSError, NotImplementedError)
 PREDICTIONS = ("predict_proba", "predict_propensity", "predict_posterior", "propensity")
 USER_MODELS = ("(estimator:", "(propensity_estimator:", "(label_frequency:", "(estimators:")
-MAY_RETURN_NAN = ("simulate_looks", "simulate_audit")  # They return NaN for rows that were not examined.
+# Rows that were not examined, and missing values of the table.
+MAY_RETURN_NAN = ("simulate_looks", "simulate_audit", "TableClassifier.explain")
 MIN_ERROR_LENGTH = 20  # A shorter text cannot say what was expected, what was found and what to do.
 MAX_SECONDS = 60
 PACKAGE = Path(scarless.__file__).parent
