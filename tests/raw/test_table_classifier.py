@@ -347,3 +347,14 @@ def test_names_of_two_levels_are_explained_with_their_values(data):
 def test_a_decision_that_is_a_table_is_refused(data, model):
     with pytest.raises((ValueError, TypeError), match="decision"):
         model.predict(data[0], decision=pd.DataFrame({"a": [1.0]}))
+
+
+def test_sparse_columns_of_a_data_frame_are_read_like_dense_columns(data):
+    table, s = data
+    dense = table.select_dtypes("number").fillna(0.0)
+    thin = dense.astype(pd.SparseDtype("float64", 0.0))
+    models = [TableClassifier(SAREMClassifier(propensity_attributes=[dense.columns[0]])) for _ in range(2)]
+    expected, found = (
+        model.fit(each, s).predict_proba(each) for model, each in zip(models, (dense, thin), strict=True)
+    )
+    np.testing.assert_array_equal(found, expected)

@@ -551,9 +551,14 @@ _COMPLEX = "X must have real numbers; {} has complex numbers. Pass their real an
 
 
 def as_frame(X: Any) -> Any:
-    """Return a data frame whose column names are text, as skrub needs; columns of an array are named x0, x1, ..."""
+    """Return a data frame of dense columns whose names are text, as skrub needs.
+
+    Columns of an array are named x0, x1, ...
+    """
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        kinds = zip(X.columns, X.dtypes, strict=True)
+        kinds = list(zip(X.columns, X.dtypes, strict=True))
+        thin = {name: kind.subtype for name, kind in kinds if str(kind).startswith("Sparse")}
+        X = X.astype(thin) if thin else X
         if complex_columns := [name for name, kind in kinds if getattr(kind, "kind", "") == "c"]:
             raise ValueError(_COMPLEX.format(f"column {complex_columns[0]!r}"))
         return with_text_names(X)
