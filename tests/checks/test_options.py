@@ -71,6 +71,8 @@ def test_integers_too_large_for_floats(value):
         check_share(value, "level")
     with pytest.raises(ValueError, match=r"n must be a whole number of at least 1; got an integer of \d+ bits"):
         check_whole(-value, "n", at_least=1)
+    with pytest.raises(ValueError, match=r"n must be at most 9\.2e\+18; got an integer of \d+ bits"):
+        check_whole(value, "n", at_least=1)
 
 
 @pytest.mark.parametrize("value", [np.arange(3), np.zeros(500), 1j, np.complex128(1), pd.Series([1, 2])])

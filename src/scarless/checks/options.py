@@ -9,6 +9,7 @@ from scarless.checks.tables import refuse_invalid_vector
 from scarless.numerics.arrays import ArrayLike, Vector
 
 _MAX_NUMBER = 1e100
+_MAX_WHOLE = 2**63 - 1  # larger whole numbers do not fit into 64 bits
 _MAX_CHARACTERS_SHOWN = 80  # characters of a value in a message
 
 
@@ -94,6 +95,8 @@ def check_whole(value: Any, name: str, *, at_least: int) -> int:
     """Return a whole number of at least `at_least`, or raise."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < at_least:
         raise ValueError(f"{name} must be a whole number of at least {at_least}; got {shown(value)}.")
+    if value > _MAX_WHOLE:
+        raise ValueError(f"{name} must be at most {_MAX_WHOLE:.1e}; got {shown(value)}.")
     return int(value)
 
 
