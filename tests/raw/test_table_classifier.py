@@ -238,6 +238,8 @@ def test_refusals(data, model):
         TableClassifier().fit(table.set_axis([table.columns[0], None, *table.columns[2:]], axis=1), s)
     with pytest.raises(ValueError, match="Used more than once: 'age'"):
         TableClassifier().fit(pd.concat([table, table[["age"]]], axis=1), s)
+    with pytest.raises(TypeError, match=r"X is a LazyFrame, a query that has not been run yet\. Pass X\.collect"):
+        TableClassifier().fit(pl.from_pandas(table[["age"]]).lazy(), s)
     with pytest.raises(ValueError, match="Used more than once: 'age'"):
         model.predict(pd.concat([table, table[["age"]]], axis=1))
     with pytest.raises(ValueError, match=r"must have a name; the column at position 0 \(counted from 0\) has none"):

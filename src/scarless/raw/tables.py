@@ -26,6 +26,7 @@ from scipy import sparse
 
 from scarless.checks.attributes import with_text_names
 from scarless.checks.labels import is_missing_value
+from scarless.checks.tables import refuse_lazy_query
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
@@ -555,6 +556,7 @@ def as_frame(X: Any) -> Any:
 
     Columns of an array are named x0, x1, ...
     """
+    refuse_lazy_query(X, "X")
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         kinds = list(zip(X.columns, X.dtypes, strict=True))
         thin = {name: kind.subtype for name, kind in kinds if str(kind).startswith("Sparse")}
