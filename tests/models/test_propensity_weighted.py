@@ -296,7 +296,7 @@ def test_max_weight_equals_larger_propensities():
     np.testing.assert_array_equal(cut.coef_, same.coef_)
 
 
-@pytest.mark.parametrize("wrong", [0.5, "10", True, np.nan])
+@pytest.mark.parametrize("wrong", [0.5, "10", True, np.nan, 10**400])
 def test_max_weight_below_1_is_refused(wrong):
     X, _, s, e = _with_propensities_down_to(0.1)
     with pytest.raises(ValueError, match="max_weight, the largest weight 1/e of a labelled row, must be a number"):

@@ -1,7 +1,6 @@
 """Classifier for known propensities, and the functions that it shares with other classifiers."""
 
 import warnings
-from numbers import Real
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import final_step, fit_weighted
-from scarless.checks.options import check_choice, check_jobs, check_propensity, shown
+from scarless.checks.options import check_choice, check_jobs, check_propensity, real_number, shown
 from scarless.checks.rows import LabelledRows, count_rows, named_values, row_totals, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, refuse_lazy_query
 from scarless.engines import Engine, Rows, attach
@@ -562,7 +561,7 @@ class PropensityWeightedClassifier(PUClassifier):
     def _check_max_weight(self, method: str) -> float | None:
         if self.max_weight is None:
             return None
-        if not isinstance(self.max_weight, Real) or isinstance(self.max_weight, bool) or not self.max_weight >= 1:
+        if not real_number(self.max_weight) >= 1:
             raise ValueError(
                 "max_weight, the largest weight 1/e of a labelled row, must be a number of at least 1, for example 20; "
                 f"got {shown(self.max_weight)}."

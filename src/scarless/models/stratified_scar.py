@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import select_columns
 from scarless.checks.estimators import final_step
-from scarless.checks.options import check_choice, check_whole
+from scarless.checks.options import check_choice, check_whole, shown
 from scarless.checks.tables import check_foreign_table, check_numeric, check_table, take_columns, take_rows
 from scarless.engines import attach
 from scarless.label_frequency.names import (
@@ -438,8 +438,8 @@ class StratifiedSCARClassifier(PUClassifier):
         if given is None or isinstance(given, Real):
             raise ValueError(
                 f"label_frequency must be an estimator, or the name of one: {', '.join(map(repr, NAMES))}; got "
-                f"{given!r}. For one label frequency use SCARClassifier({given!r}); for known propensities use "
-                "PropensityWeightedClassifier."
+                f"{shown(given)}. For one label frequency use SCARClassifier({shown(given)}); for known propensities "
+                "use PropensityWeightedClassifier."
             )
         return as_label_frequency_estimator(given, "label_frequency")
 
