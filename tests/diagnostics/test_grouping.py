@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from scarless.checks.tables import take_rows
 from scarless.diagnostics.grouping import MIN_ROWS, group_rows
 from scarless.scale import ParquetRows
 
@@ -26,6 +27,14 @@ def test_a_text_column_has_a_group_for_each_value_and_missing_values_are_a_group
     found = one(table, "region")
     assert found.by == "region"
     assert sizes(found) == {"east": 7, "west": 6, "missing": 5}
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr", "coo", "dia", "lil", "dok"])
+def test_every_sparse_format_is_a_table(form):
+    rows = np.array([[1.0, 5.0]] * 5 + [[2.0, 5.0]] * 6)
+    [found] = group_rows(sparse.csr_array(rows).asformat(form), 0)
+    assert (found.names, found.n_rows.tolist()) == (("1", "2"), [5, 6])
+    np.testing.assert_array_equal(take_rows(sparse.csr_array(rows).asformat(form), [0, 7]).toarray(), rows[[0, 7]])
 
 
 def test_a_list_of_rows_is_a_table():

@@ -154,6 +154,9 @@ def test_invalid_groups_raise():
     X, s, group = make_groups(40, 2)
     with pytest.raises(ValueError, match=r"groups must have one value for each of the 80 rows; got shape \(3,\)"):
         check_groups([1, 2, 3], X)
+    for wrong in (None, 5, "table"):
+        with pytest.raises(TypeError, match=r"X must be a table with rows and columns; got "):
+            check_groups([1, 2, 3], wrong)
     gaps = pd.Series(group.astype(object))
     gaps[4] = None
     with pytest.raises(ValueError, match=r"groups has 1 missing value, the first in row 5 \(counted from 1\)"):

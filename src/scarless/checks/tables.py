@@ -209,12 +209,19 @@ def take_columns(X: Any, columns: Any) -> Any:
         return X.iloc[:, columns]
     if hasattr(X, "columns"):  # polars
         return X[:, [int(column) for column in columns]]
-    return np.asarray(X)[:, columns] if not sparse.issparse(X) else X[:, columns]
+    return np.asarray(X)[:, columns] if not sparse.issparse(X) else _indexable(X)[:, columns]
 
 
 def take_rows(X: Any, rows: Any) -> Any:
     """Return some rows of an array, a sparse matrix or a data frame, as a table of the same type."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return (np.asarray(X) if isinstance(X, list | tuple) else _indexable(X))[rows]
+
+
+def _indexable(X: Any) -> Any:
+    """Return a sparse matrix of a format without indexing, such as DIA or BSR, as CSR; other tables unchanged."""
+    return X.tocsr() if sparse.issparse(X) and X.format in ("bsr", "coo", "dia") else X
 
 
 # --- input that NumPy would silently misread

@@ -12,6 +12,7 @@ from scarless.checks.attributes import check_attributes, names_of
 from scarless.checks.labels import same_value
 from scarless.checks.options import check_whole, shown
 from scarless.checks.rows import count_rows, warn_about_row_order
+from scarless.checks.tables import take_columns
 from scarless.engines import has_own_engine, open_rows
 from scarless.engines.base import NullableColumn, known_rows, on_device
 from scarless.engines.blocks import Distinct
@@ -202,7 +203,8 @@ def _column(X: Any, column: Any) -> tuple[str, Any]:
     elif hasattr(X, "get_column"):
         values = X.get_column(X.columns[place]).to_numpy()
     else:
-        values = X[:, [place]].toarray()[:, 0] if hasattr(X, "toarray") else np.asarray(X)[:, place]
+        chosen = take_columns(X, [place])
+        values = (chosen.toarray() if hasattr(chosen, "toarray") else chosen)[:, 0]
     return (f"x{place}" if names is None else str(names[place])), values
 
 
