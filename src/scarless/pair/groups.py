@@ -100,8 +100,8 @@ def warn_about_heavy_rows(n_rows: float, weight: float, name: str, remedy: str =
 
 
 def _count_rows(X: Any) -> int:
-    shape = getattr(X, "shape", (len(X),) if isinstance(X, list | tuple) else ())
-    if not len(shape):
+    shape: tuple[Any, ...] = getattr(X, "shape", (len(X),) if isinstance(X, list | tuple) else ())
+    if not shape:
         raise TypeError(f"X must be a table with rows and columns; got {shown(X)}.")
     return int(shape[0])
 
