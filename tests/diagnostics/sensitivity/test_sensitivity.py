@@ -756,7 +756,7 @@ def test_labels_are_coded_as_in_the_fit():
     assert Sensitivity.from_estimator(model.set_params(pos_label=None), X).at(1).class_prior == before
 
 
-@pytest.mark.parametrize("names", [5, "abcde", 2.5])
+@pytest.mark.parametrize("names", [5, "abcde", 2.5, sparse.coo_matrix(np.ones((1, 5)))])
 def test_row_names_that_are_no_sequence(names):
     with pytest.raises(TypeError, match=r"row_names must be a sequence with a name for each row; got "):
         Sensitivity(np.full(5, 0.2), np.full(5, 0.5), row_names=names)

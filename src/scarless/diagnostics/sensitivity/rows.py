@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.estimators import opened
@@ -285,7 +286,7 @@ def check_names(row_names: Any, n_rows: int) -> Array | range | None:
     refuse_lazy_query(row_names, "row_names")
     if row_names is None or (isinstance(row_names, range) and row_names == range(n_rows)):
         return row_names
-    if isinstance(row_names, str) or not np.iterable(row_names):
+    if isinstance(row_names, str) or sparse.issparse(row_names) or not np.iterable(row_names):
         raise TypeError(f"row_names must be a sequence with a name for each row; got {shown(row_names)}.")
     given = list(row_names)
     odd = next((name for name in given if not isinstance(name, Hashable)), None)
