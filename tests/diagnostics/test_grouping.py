@@ -42,6 +42,9 @@ def test_a_list_of_rows_is_a_table():
     for table in (rows, tuple(rows)):
         [found] = group_rows(table, 0)
         assert (found.names, found.n_rows.tolist()) == (("1", "2"), [5, 6])
+    for wrong in (None, 5, "table", [1.0, 2.0], np.ones(3)):
+        with pytest.raises(TypeError, match="X must be a table with rows and columns; got "):
+            group_rows(wrong, 0)
 
 
 def test_few_numbers_are_groups_and_rare_numbers_join_their_neighbours():

@@ -70,8 +70,10 @@ def group_rows(X: Any, by: Any, *, n_bins: int = 4) -> list[Grouping]:
     >>> found.by, found.names, found.n_rows.tolist()
     ('x0', ('1', '2'), [5, 6])
     """
-    n_bins, n_rows = check_whole(n_bins, "n_bins", at_least=2), count_rows(X)
     X = np.asarray(X) if isinstance(X, list | tuple) else X
+    if not has_own_engine(X) and len(getattr(X, "shape", ())) != 2:
+        raise TypeError(f"X must be a table with rows and columns; got {shown(X)}.")
+    n_bins, n_rows = check_whole(n_bins, "n_bins", at_least=2), count_rows(X)
     entries = list(by) if isinstance(by, list) else [by]
     if not entries:
         raise ValueError("by is empty. Name at least one column, or pass the group of each row as an array.")
