@@ -508,6 +508,14 @@ def test_wrong_arguments_are_refused(data, model):
         missed_positives(model, X, s, by=2, audit=np.where(s == 1, 1.0, np.nan))
 
 
+def test_a_classifier_without_a_propensity_has_no_propensity_weighted_scores(data):
+    X, y, s = data
+    model = GaussianNB().fit(X, y)
+    assert not missed_positives(model, X, s, by=2).scores
+    with pytest.raises(TypeError, match=r"scores need a classifier of this package.*; got GaussianNB\. Use scores=F"):
+        missed_positives(model, X, s, by=2, scores=True)
+
+
 def test_false_positives_have_no_propensity_weighted_scores(data):
     X, y, s = data
     audit = np.where(np.arange(s.size) % 10 == 0, y, -1.0)

@@ -23,6 +23,7 @@ from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.scar.attribute_tests import aligned
 from scarless.engines.base import known_rows
 from scarless.metrics import Score, propensity_weighted_precision, propensity_weighted_recall
+from scarless.models.base import PUClassifier
 from scarless.numerics.arrays import ArrayLike, Integers, Matrix, Vector
 from scarless.numerics.label_tests import holm
 from scarless.outside.extras import need
@@ -429,6 +430,11 @@ def _scores(
 ) -> dict[str, GroupEstimates]:
     """Return recall, precision and selection rate of each group."""
     model, layout, count = data.estimator, reader.layout, reader.weight
+    if not isinstance(model, PUClassifier):
+        raise TypeError(
+            f"scores need a classifier of this package, which knows the propensity; got {type(model).__name__}. Use "
+            "scores=False."
+        )
     if np.any(getattr(model, "false_positive_rate_", 0.0)):
         raise ValueError("scores: propensity-weighted scores need labels without false positives. Use scores=False.")
     chosen = np.asarray(estimator.predict(X, decision=decision)) == model.classes_[-1]
