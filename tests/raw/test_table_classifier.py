@@ -351,6 +351,15 @@ def test_a_decision_that_is_a_table_is_refused(data, model):
         model.predict(data[0], decision=pd.DataFrame({"a": [1.0]}))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_rows_that_cannot_be_scaled_are_refused():
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    model = TableClassifier(SAREMClassifier(propensity_attributes=[1])).fit((X * 1e-40).astype(np.float32), s)
+    with pytest.raises(ValueError, match=r"so far outside the range of the fit that they cannot be scaled\. Check the"):
+        model.predict_proba(X)
+
+
 def test_sparse_columns_of_a_data_frame_are_read_like_dense_columns(data):
     table, s = data
     dense = table.select_dtypes("number").fillna(0.0)

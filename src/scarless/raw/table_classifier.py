@@ -303,8 +303,20 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             X = as_frame(X)
         X, visits = self._with_all_columns(X), self._visits
         if visits is None:
+            return self._transformed(X)
+        return visits.appended(self._transformed(X[visits.others(X.columns)]), X)
+
+    def _transformed(self, X: Any) -> Any:
+        if self.preparation is not None:
             return self.preparation_.transform(X)
-        return visits.appended(self.preparation_.transform(X[visits.others(X.columns)]), X)
+        try:
+            with np.errstate(over="raise"):
+                return self.preparation_.transform(X)
+        except FloatingPointError as error:
+            raise ValueError(
+                "Values of X are so far outside the range of the fit that they cannot be scaled. Check the units of "
+                "the columns."
+            ) from error
 
     predict_to = predict_to
 
