@@ -208,7 +208,7 @@ def test_a_copy_with_a_few_corrections_is_reported_and_two_good_observers_are_no
     corrected = first.copy()
     corrected[np.flatnonzero(positive & (first == 0))[:5]] = 1
     (told,) = warnings_about_looks(codes(first, corrected), ("a", "b"))
-    assert told.startswith(f"a and b differ in only 5 of the {corrected.sum()} rows that one of them labels. If one is")
+    assert told.startswith(f"a and b differ in only 5 of the {corrected.sum()} rows that at least one of them labels. ")
     for share in (0.9, 0.95):
         second = (positive & (rng.random(1000) < share)).astype(int)
         assert warnings_about_looks(codes(first, second), ("a", "b")) == []

@@ -453,7 +453,7 @@ def warnings_about_looks(labels: Codes, names: tuple[str, ...]) -> list[str]:
         if differ > MAX_CORRECTED_SHARE * labelled or labelled < MIN_COPIED_LABELS or labelled == first.size:
             continue
         agree = (
-            f"differ in only {differ} of the {labelled} rows that one of them labels"
+            f"differ in only {differ} of the {labelled} rows that at least one of them labels"
             if differ
             else f"are equal in all {first.size} rows that have both values"
         )

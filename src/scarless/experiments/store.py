@@ -30,13 +30,8 @@ Record = dict[str, Any]
 
 KEY = ("dataset", "setting", "k", "split", "labelling", "method")
 KEY_TYPES = (str, str, int, int, int, str)
-TEXTS = (
-    "error",
-    "versions",
-    "machine",
-    "clock",
-    "knows",
-)  # entries that are texts; all others but the warnings are numbers
+# Entries that are texts; all others but the warnings are numbers.
+TEXTS = ("error", "versions", "machine", "clock", "knows")
 RECORDS, TIMINGS, MANIFEST, LOCK = "records.jsonl", "timings.jsonl", "spec.json", ".lock"
 REMOVED = "damaged.jsonl"  # file for damaged lines that were removed from the other files
 SCRATCH = ".scratch-"
