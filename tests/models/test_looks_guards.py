@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from tests.helpers import fit_quietly
 
 import scarless
 from scarless import ClassPrior, LabelFrequency, Labelling, PseudoObservations, SAREMClassifier, TableClassifier
@@ -193,6 +194,10 @@ ROWS = {
             [LabelFrequency(0.3, look=2)],
             "known has the label frequency of look 2, but labels have 2 looks",
         ),
+        (
+            [LabelFrequency(0.01, look=1)],
+            r"known has the label frequency of look 1, 0\.01, but 0\.\d+ of the rows are labelled\. Labelled rows are",
+        ),
         ([ClassPrior(0.3, where={3: 99})], "known has the class prior where 3 = 99, but no row has these values"),
         ([ClassPrior(0.3, where={"zz": 1})], "known names the column 'zz'"),
         ([PseudoObservations(4)], "PseudoObservations cannot be combined with several looks"),
@@ -349,3 +354,15 @@ def test_verbose_fits_print_their_steps(data, capsys):
 def test_a_fit_with_nearly_all_rows_positive_warns():
     with pytest.warns(UserWarning, match="finds that nearly every row is positive"):
         SAREMClassifier().fit([[0.0], [1.0]], [[1, 0], [0, 0]])
+
+
+def test_a_label_frequency_below_the_share_of_labelled_rows_is_possible_with_false_positives_or_a_large_error():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    s = ((rng.random(400) < expit(2 * X[:, 0])) & (rng.random(400) < 0.6)).astype(int)
+    model = SAREMClassifier(propensity_attributes=[1], max_iter=5)
+    with pytest.raises(ValueError, match=r"known has the label frequency of look 0, 0\.1, but 0\.\d+ of the rows are"):
+        model.set_params(known=[LabelFrequency(0.1)]).fit(X, s)
+    fit_quietly(model.set_params(known=[LabelFrequency(0.1, se=0.2)]), X, s)
+    noisy = Labelling(false_positive_rate=0.3)
+    fit_quietly(model.set_params(known=[LabelFrequency(0.1)], labelling=noisy), X, s)

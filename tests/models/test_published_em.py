@@ -267,3 +267,11 @@ def test_two_models_of_the_same_type_and_columns_get_a_warning(pu):
 def test_the_tolerance_must_be_a_number():
     with pytest.raises(ValueError, match="tol must be"):
         PublishedEMClassifier(propensity_attributes=[0], tol=None).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+
+
+def test_whole_numbers_may_be_numpy_integers(pu):
+    one, other = (
+        PublishedEMClassifier(propensity_attributes=[2], window=kind(3), max_iter=kind(40)).fit(pu.X, pu.s)
+        for kind in (int, np.int8)
+    )
+    np.testing.assert_array_equal(one.coef_, other.coef_)

@@ -172,8 +172,8 @@ class PublishedEMClassifier(PairClassifier):
             e,
             tol=self.tol,
             slope_tol=self.slope_tol,
-            window=self.window,
-            max_iter=self.max_iter,
+            window=int(self.window),
+            max_iter=int(self.max_iter),
             progress=_print_step if self.verbose else None,
         )
         if not result.converged:

@@ -439,6 +439,7 @@ def constraints_of(
                     "numbered from 0."
                 )
             kind = int(looks.kinds[claim.look])
+            _refuse_impossible(claim, engine, looks, kind)
         elif isinstance(claim, ClassPrior) and claim.where is not None:
             group = f"group {number}"
             columns = tuple(int(model._columns(X, [name], "known")[0]) for name in claim.where)
@@ -450,6 +451,26 @@ def constraints_of(
         Constraint(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.description)
         for claim, kind, group in found
     )
+
+
+def _refuse_impossible(claim: LabelFrequency, engine: Engine, looks: LookModels, kind: int) -> None:
+    """Raise if more rows are labelled than the label frequency allows, even if all rows are positive."""
+    if looks.objective.false_positives is not None:
+        return
+    labels, examined = (float(each) for each in engine.total(_block_labelled_share, kind))
+    share = labels / examined if examined > 0 else 0.0
+    if claim.value + 3.0 * np.sqrt(claim.se**2 + share * (1.0 - share) / max(examined, 1.0)) < share:
+        raise ValueError(
+            f"known has the {claim.description}, {claim.value:g}, but {share:.2g} of the rows are labelled. Labelled "
+            "rows are positive, so at least this share of the positives has a label. Correct the value, or give it a "
+            "larger se."
+        )
+
+
+def _block_labelled_share(X: Any, rows: Any, kind: int) -> tuple[Any, Any]:
+    if "labels" not in rows:
+        return rows["w"] @ rows["s"], rows["w"].sum()
+    return rows["w"] @ rows["labels"][:, kind], rows["w"] @ rows["looks"][:, kind]
 
 
 def _derived_group(engine: Engine, name: str, columns: tuple[int, ...], values: tuple[Any, ...]) -> Engine:
