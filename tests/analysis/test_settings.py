@@ -64,6 +64,7 @@ REFUSED = {
     "model": ({"scar": True, "model": "forest"}, "must be one of search, stack, logistic, boosted; got 'forest'"),
     "level": ({"scar": True, "level": 1.0}, "--level must lie between 0 and 1; got 1"),
     "key": ({"scar": True, "sede": 1}, "there is no setting 'sede'. Did you mean 'seed'"),
+    "negative seed": ({"scar": True, "seed": -1}, r"--seed must be at least 0; got -1\."),
     "empty name": ({"exclude": ["a", ""]}, r"exclude has an empty name\. Name columns, or leave it out\."),
     "names": ({"propensity_attributes": [1]}, r"propensity_attributes must be a list of column names, got \[1\]"),
     "seed": ({"scar": True, "seed": "a"}, "seed must be a whole number, got 'a'"),

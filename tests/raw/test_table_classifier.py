@@ -238,6 +238,12 @@ def test_refusals(data, model):
         TableClassifier().fit(table.set_axis([table.columns[0], None, *table.columns[2:]], axis=1), s)
     with pytest.raises(ValueError, match="Used more than once: 'age'"):
         TableClassifier().fit(pd.concat([table, table[["age"]]], axis=1), s)
+    for cell, kind in (({}, "dict"), ([1, 2], "list"), (np.ones(2), "ndarray")):
+        nested = table.assign(odd=pd.Series([1, cell, *[2] * (len(s) - 2)], dtype=object))
+        with pytest.raises(
+            ValueError, match=rf"Column 'odd' holds a {kind} in row 2 \(counted from 1\)\. Cells must be"
+        ):
+            TableClassifier().fit(nested, s)
     with pytest.raises(TypeError, match=r"X is a LazyFrame, a query that has not been run yet\. Pass X\.collect"):
         TableClassifier().fit(pl.from_pandas(table[["age"]]).lazy(), s)
     with pytest.raises(ValueError, match="Used more than once: 'age'"):

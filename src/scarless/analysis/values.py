@@ -178,6 +178,8 @@ def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
         raise ValueError(f"--model must be one of {', '.join(models)}; got {settings.model!r}.")
     if not 0.0 < settings.level < 1.0:
         raise ValueError(f"--level must lie between 0 and 1; got {settings.level:g}.")
+    if settings.seed < 0:
+        raise ValueError(f"--seed must be at least 0; got {settings.seed}.")
     flags = _labelling_flags(settings)
     if settings.groups and settings.takes_no_groups:
         raise ValueError(

@@ -305,6 +305,7 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
     changed: dict[str, Any] = {}
     messages, questions = [], []
     for name in X.columns:
+        _refuse_nested(name, X[name])
         if name in text:
             changed[name] = _as_categories(X[name])
         elif is_text(X[name]):
@@ -511,6 +512,19 @@ def listed_cells(cells: list[tuple[int, str, float]]) -> str:
         for row, cell, value in cells[:_MAX_CELLS_SHOWN]
     ]
     return ", ".join(shown) + (f" and {len(cells) - _MAX_CELLS_SHOWN:,} more" if len(cells) > _MAX_CELLS_SHOWN else "")
+
+
+def _refuse_nested(name: Any, column: Any) -> None:
+    """Raise if a cell is a list or another collection."""
+    if str(column.dtype).lower() != "object":
+        return
+    kinds = (list, tuple, dict, set, np.ndarray)
+    row, cell = next(((row, cell) for row, cell in enumerate(column.to_list()) if isinstance(cell, kinds)), (0, None))
+    if cell is not None:
+        raise ValueError(
+            f"Column {str(name)!r} holds a {type(cell).__name__} in row {row + 1} (counted from 1). Cells must be "
+            "numbers, text, dates, or true and false. Convert the column, or leave it out."
+        )
 
 
 def cells_of(column: Any) -> Any:
