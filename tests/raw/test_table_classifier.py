@@ -357,6 +357,14 @@ def test_a_decision_that_is_a_table_is_refused(data, model):
         model.predict(data[0], decision=pd.DataFrame({"a": [1.0]}))
 
 
+def test_a_fit_to_polars_and_rows_in_pandas_do_not_go_together(data):
+    table, s = data
+    table = table[["age"]]
+    model = TableClassifier(SAREMClassifier()).fit(pl.from_pandas(table), s)
+    with pytest.raises(TypeError, match=r"X is a pandas data frame, but the fit had a data frame of another library"):
+        model.predict(table)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_rows_that_cannot_be_scaled_are_refused():
     rng = np.random.default_rng(0)

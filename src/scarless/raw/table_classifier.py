@@ -317,6 +317,13 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "Values of X are so far outside the range of the fit that they cannot be scaled. Check the units of "
                 "the columns."
             ) from error
+        except TypeError as error:
+            if "was fitted to a" not in str(error):
+                raise
+            raise TypeError(
+                f"X is a {type(X).__module__.partition('.')[0]} data frame, but the fit had a data frame of another "
+                "library. Convert X, for example with polars.from_pandas(X) or X.to_pandas()."
+            ) from error
 
     predict_to = predict_to
 
