@@ -128,7 +128,14 @@ def is_clear(error: Exception, *, user_model: bool) -> bool:
     if is_ours(path):
         return is_raise(innermost)
     checks = ("/sklearn/utils/", "/sklearn/base.py", "/sklearn/model_selection/_split.py")
-    return any(part in path for part in checks) or (user_model and "/sklearn/" in path)
+    return any(part in path for part in checks) or (user_model and _passes_scikit_learn(error.__traceback__))
+
+
+def _passes_scikit_learn(step: TracebackType | None) -> bool:
+    """Return whether a frame of a traceback is in scikit-learn."""
+    while step is not None and "/sklearn/" not in step.tb_frame.f_code.co_filename.replace("\\", "/"):
+        step = step.tb_next
+    return step is not None
 
 
 def is_ours(path: str) -> bool:

@@ -458,3 +458,11 @@ def test_invalid_curves(options, message):
 def test_an_unknown_curve():
     with pytest.raises(ValueError, match=r"There is no curve 'S5'\. The curves are S1, S2, "):
         ClassProbabilityCurve.named("S5")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_huge_power_of_a_curve_gives_propensities_of_nearly_0_or_1():
+    curve = ClassProbabilityCurve(intercept=1.0, slope=1.0, power=3e38)
+    np.testing.assert_array_equal(curve.propensity(np.zeros((2, 1)), class_probability=[0.2, 0.9]), [1.0, 1.0])
+    curve = ClassProbabilityCurve(power=3e38)
+    assert (curve.propensity(np.zeros((2, 1)), class_probability=[0.2, 0.9]) < 1e-9).all()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
@@ -11,7 +12,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.looks_objective import LooksLikelihood
 from scarless.pair.constraints import Constraint
 from scarless.pair.cross_fit import LogisticPropensity
-from scarless.pair.crossed import CrossOptions, cross_fit, one_label_problem, problem_on_table
+from scarless.pair.crossed import CrossOptions, cross_fit, numeric_columns, one_label_problem, problem_on_table
 from scarless.pair.fit import FitOptions
 from scarless.pair.logistic import Training, engine_of, in_memory
 from scarless.pair.optima import best_fit
@@ -164,3 +165,12 @@ def test_pseudo_observations_keep_the_logit_of_a_false_positive_rate_finite(fals
     weight = PSEUDO_FALSE_LABEL_WEIGHT
     expected = (n_labels + weight / 2) / (n_looks + weight)
     assert propensity.others[-1] == pytest.approx(np.log(expected / (1 - expected)), abs=0.1)  # the solver stops early
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_huge_values_of_propensity_attributes_are_refused_with_their_place(kind):
+    X = np.ones((30, 4))
+    X[7, 2] = 1e120
+    assert numeric_columns(kind(X), np.array([0, 3])).shape == (30, 2)
+    with pytest.raises(ValueError, match=r"Input X has the value 1e\+120 at row 7, column 2\. Absolute values must be"):
+        numeric_columns(kind(X), np.array([0, 2]))

@@ -404,7 +404,9 @@ class ClassProbabilityCurve(LabellingMechanism):
         p = require_class_probability(class_probability, "ClassProbabilityCurve")
         t = p if self.of == "probability" else logit(np.clip(p, _LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY))
         curve = _LINKS[self.link](self.intercept + self.slope * t)
-        return np.clip(self.scale * np.maximum(curve, 0.0) ** self.power, _LEAST_PROPENSITY, 1.0)
+        with np.errstate(over="ignore"):  # A huge power of a number above 1 is infinite, and clipped to 1.
+            powers = np.maximum(curve, 0.0) ** self.power
+        return np.clip(self.scale * powers, _LEAST_PROPENSITY, 1.0)
 
 
 # Limits of probabilities before they become logits, and of propensities, which must be positive. By judgement.

@@ -16,7 +16,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from scarless.checks.estimators import final_step
 from scarless.checks.rows import row_totals
-from scarless.checks.tables import check_numeric, take_columns, take_rows
+from scarless.checks.tables import (
+    MAX_SUMMABLE_VALUE,
+    check_numeric,
+    find_bad_value,
+    has_bad_value,
+    refuse_value,
+    take_columns,
+    take_rows,
+)
 from scarless.engines import Engine, attach
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.numerics.linear import Design
@@ -304,11 +312,15 @@ def cross_fit_known(
 
 
 def numeric_columns(X: Any, columns: Columns) -> Any:
-    """Return the given columns as numbers; raise an error if they contain NaN or infinite values."""
+    """Return the given columns as numbers; raise an error if they contain NaN, infinite or huge values."""
     if not columns.size:
         return np.empty((X.shape[0], 0))
     numbers = check_numeric(take_columns(X, columns))
     refuse_gaps(numbers.data if sparse.issparse(numbers) else numbers)
+    largest = MAX_SUMMABLE_VALUE[np.dtype(numbers.dtype)]
+    if has_bad_value(numbers, largest):
+        row, column, value = find_bad_value(numbers, largest)
+        refuse_value(value, row, int(columns[column]), None, largest, numbers.dtype)
     return numbers
 
 
