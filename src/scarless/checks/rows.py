@@ -20,7 +20,7 @@ from scarless.checks.labels import (
     need_labels,
     refuse_missing,
 )
-from scarless.checks.options import LOST_WEIGHT_SHARE, check_vector, refuse_extreme_counts, refuse_weight
+from scarless.checks.options import LOST_WEIGHT_SHARE, check_vector, refuse_extreme_counts, refuse_weight, shown
 from scarless.checks.tables import (
     MAX_SUMMABLE_VALUE,
     check_foreign_table,
@@ -164,9 +164,12 @@ def without_attributes(table: Any) -> Any:
 
 
 def count_rows(X: Any) -> int:
-    """Return the number of rows of a table, in memory or in files."""
+    """Return the number of rows of a table, in memory or in files; raise if it is no table."""
     if not has_own_engine(X):
-        return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+        shape: tuple[Any, ...] = getattr(X, "shape", (len(X),) if isinstance(X, list | tuple) else ())
+        if not shape:
+            raise TypeError(f"X must be a table with rows and columns; got {shown(X)}.")
+        return int(shape[0])
     table = known_rows(X)
     bare = without_attributes(table)
     return open_rows(table if bare is None else bare).n_rows

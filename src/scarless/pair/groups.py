@@ -37,7 +37,8 @@ import numpy as np
 from scipy import sparse
 
 from scarless.checks.labels import is_missing
-from scarless.checks.options import check_weight, shown
+from scarless.checks.options import check_weight
+from scarless.checks.rows import count_rows
 from scarless.checks.tables import refuse_invalid_vector
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.engines.base import on_device
@@ -99,13 +100,6 @@ def warn_about_heavy_rows(n_rows: float, weight: float, name: str, remedy: str =
         )
 
 
-def _count_rows(X: Any) -> int:
-    shape: tuple[Any, ...] = getattr(X, "shape", (len(X),) if isinstance(X, list | tuple) else ())
-    if not shape:
-        raise TypeError(f"X must be a table with rows and columns; got {shown(X)}.")
-    return int(shape[0])
-
-
 def check_groups(groups: Any, X: Any) -> Integers:
     """Check `groups` and return the index of each row's group.
 
@@ -125,11 +119,11 @@ def check_groups(groups: Any, X: Any) -> Integers:
             "groups, with all of their rows, and pass it as a data frame."
         )
     if is_rows_keyword(groups):
-        return np.arange(_count_rows(X))
+        return np.arange(count_rows(X))
     refuse_invalid_vector(groups, "groups")
     # NumPy would convert numbers in a mixed list to text.
     values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
-    n_rows = _count_rows(X)
+    n_rows = count_rows(X)
     if values.ndim != 1 or values.size != n_rows:
         raise ValueError(f"groups must have one value for each of the {n_rows} rows; got shape {values.shape}.")
     missing = np.flatnonzero(is_missing(values))
