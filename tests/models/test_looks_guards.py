@@ -139,7 +139,7 @@ def test_bootstraps_fit_the_same_model_again(models, data):
     known = bootstrap_intervals(models["facts"], X, s, n_resamples=20, random_state=0)
     plain = bootstrap_intervals(_model().fit(X, s), X, s, n_resamples=20, random_state=0)
     assert (known.samples["class_prior_"] != plain.samples["class_prior_"]).all()
-    with pytest.raises(ValueError, match=r"s has the shape \(400,\), but the model was fitted to 2 looks"):
+    with pytest.raises(ValueError, match=r"s has the shape \(400,\), but the number of looks in the fit was 2"):
         bootstrap_intervals(models["looks"], X, s, n_resamples=20)
     with pytest.raises(
         ValueError, match=r"fitted with audits \(number of audited rows: 80\), so every refit needs them"
