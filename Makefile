@@ -31,7 +31,7 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long and not slow and not extra"
 
-# Run the tests that take about half a second or more each, which `make test` leaves out. CI runs them too.
+# Run the tests that take about 0.3 seconds or more each, which `make test` leaves out. CI runs them too.
 test-long: $(VENV)/.test
 	$(ONE_THREAD) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "long and not slow and not extra"
 
