@@ -18,8 +18,8 @@ from scipy.special import expit, log_expit
 
 from scarless.numerics.arrays import Matrix, Vector, at_least, at_most, namespace_of
 
-# Below this value, 1 - f e has lost digits to underflow, and q is computed from the logits instead.
-_MIN_UNLABELLED_PROBABILITY = 1e-290
+# Probabilities of labels below this value have lost digits to underflow, and logits are used instead.
+_MIN_PROBABILITY = 1e-290
 
 
 class PairTerms(NamedTuple):
@@ -49,7 +49,7 @@ def pair_terms(u: Vector, v: Vector) -> PairTerms:
     f, not_f = sigmoid_pair(u)
     e, not_e = sigmoid_pair(v)
     unlabelled = at_most(not_f + f * not_e, 1.0)  # Rounding can leave the sum slightly above 1.
-    underflow = unlabelled < _MIN_UNLABELLED_PROBABILITY
+    underflow = unlabelled < _MIN_PROBABILITY
     if xp is np and not underflow.any():
         q, not_q = f * not_e / unlabelled, not_f / unlabelled
     else:
@@ -75,8 +75,9 @@ def _posterior_from_logits(
 def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
     r"""Return :math:`s(\log f + \log e) + (1-s)\log(1-fe)` per row; ``s`` is 0 or 1.
 
-    If :math:`fe < 1/2`, the logarithm is ``log1p(-f e)``. Otherwise it is the logarithm of ``(1-f) + f(1-e)``, which is
-    more precise. If this sum underflows, its two terms are added by `logaddexp`.
+    Let `p` be the probability of the other label: ``f e`` for an unlabelled row, ``(1-f) + f(1-e)`` for a labelled one.
+    If ``p < 1/2``, the result is ``log1p(-p)``. Otherwise it is the logarithm of the probability of the row's own
+    label. If this probability underflows, the result is computed from the logits.
 
     Examples
     --------
@@ -86,16 +87,21 @@ def log_likelihood(u: Vector, v: Vector, s: Vector, terms: PairTerms) -> Vector:
     """
     if namespace_of(u) is not np:
         return _log_likelihood_of_any_array(u, v, s, terms)
-    product = terms.f * terms.e
-    value = np.log1p(-np.minimum(product, 0.5))
-    large = np.flatnonzero(product >= 0.5)
-    value[large] = np.log(np.maximum(terms.unlabelled[large], _MIN_UNLABELLED_PROBABILITY))
-    underflow = large[terms.unlabelled[large] < _MIN_UNLABELLED_PROBABILITY]
+    labelled, product = s == 1, terms.f * terms.e
+    other = np.where(labelled, terms.unlabelled, product)  # probability of the other label
+    value = np.log1p(-np.minimum(other, 0.5))
+    large = np.flatnonzero(other >= 0.5)
+    own = np.where(labelled[large], product[large], terms.unlabelled[large])
+    value[large] = np.log(np.maximum(own, _MIN_PROBABILITY))
+    underflow = large[own < _MIN_PROBABILITY]
     if underflow.size:
-        value[underflow] = np.logaddexp(-softplus(u[underflow]), -softplus(-u[underflow]) - softplus(v[underflow]))
-    labelled = np.flatnonzero(s)
-    value[labelled] = log_expit(u[labelled]) + log_expit(v[labelled])
+        value[underflow] = _log_likelihood_from_logits(u[underflow], v[underflow], s[underflow])
     return value
+
+
+def _log_likelihood_from_logits(u: Vector, v: Vector, s: Vector) -> Vector:
+    """Return `log_likelihood` for probabilities that underflow."""
+    return np.where(s == 1, log_expit(u) + log_expit(v), np.logaddexp(-softplus(u), -softplus(-u) - softplus(v)))
 
 
 def _log_likelihood_of_any_array(u: Any, v: Any, s: Any, terms: PairTerms) -> Any:
@@ -103,9 +109,9 @@ def _log_likelihood_of_any_array(u: Any, v: Any, s: Any, terms: PairTerms) -> An
     xp = namespace_of(u)
     product = terms.f * terms.e
     small = xp.log1p(-at_most(product, 0.5))
-    large = xp.log(at_least(terms.unlabelled, _MIN_UNLABELLED_PROBABILITY))
+    large = xp.log(at_least(terms.unlabelled, _MIN_PROBABILITY))
     by_logits = xp.logaddexp(-softplus(u), -softplus(-u) - softplus(v))
-    underflow = terms.unlabelled < _MIN_UNLABELLED_PROBABILITY
+    underflow = terms.unlabelled < _MIN_PROBABILITY
     unlabelled = xp.where(product < 0.5, small, xp.where(underflow, by_logits, large))
     return xp.where(s == 0, unlabelled, -softplus(-u) - softplus(-v))
 

@@ -95,8 +95,8 @@ def transposed_product(X: Any, r: Vector) -> Vector:
 
 def transposed_products(X: Any, lines: Matrix) -> Matrix:
     """Return ``[X, 1]' lines'`` in float64: one column for each row of `lines`."""
-    product = in_float64(_transposed(X) @ like(X, lines).T)
-    return concat([product, lines.sum(axis=1)[None, :]])
+    product, xp = in_float64(_transposed(X) @ like(X, lines).T), namespace_of(X)
+    return concat([product, xp.sum(lines, axis=1)[None, :]])
 
 
 def cross_product(left: Any, weight: Vector, right: Any) -> Matrix:

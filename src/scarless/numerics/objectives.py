@@ -473,9 +473,9 @@ class LogisticPair:
         terms = likelihood.pair_terms(u, v)
         labelled = terms.f * terms.e
 
-        def gradient(by_u: Vector, by_v: Vector) -> Vector:
-            return concat([linear.transposed_product(X_f, w * by_u), linear.transposed_product(X_e, w * by_v)])
-
+        by_u = linear.transposed_products(X_f, xp.stack([w * terms.f * terms.not_f, w * labelled * terms.not_f, w]))
+        by_v = linear.transposed_products(X_e, xp.stack([xp.zeros_like(w), w * labelled * terms.not_e, w]))
+        positives, labelled_positives, columns = (concat([by_u[:, j], by_v[:, j]]) for j in range(3))
         return PairSums(
             log_likelihood=xp.asarray(w @ likelihood.log_likelihood(u, v, s, terms)),
             weight=xp.asarray(xp.sum(w)),
@@ -484,9 +484,9 @@ class LogisticPair:
             labelled_positives=xp.asarray(w @ labelled),
             propensities=xp.asarray(w @ terms.e),
             squares=xp.stack([w @ terms.f**2, w @ (terms.f * labelled), w @ labelled**2]),
-            positives_gradient=gradient(terms.f * terms.not_f, xp.zeros_like(v)),
-            labelled_positives_gradient=gradient(labelled * terms.not_f, labelled * terms.not_e),
-            columns=gradient(xp.ones_like(u), xp.ones_like(v)),
+            positives_gradient=positives,
+            labelled_positives_gradient=labelled_positives,
+            columns=columns,
         ).of_one_look()
 
     def _logits(self, X: Any, beta: Vector) -> tuple[Any, Any, Vector, Vector]:
