@@ -240,10 +240,9 @@ def _rows_of(X: Any, block: slice) -> Any:
 def _default_block_rows(X: Any) -> int:
     """Return the number of rows in a block: few enough for the cache, and many enough to amortise the overhead.
 
-    Several blocks of a dense table have nearly equal sizes. In a large table, blocks are up to twice as large: threads
-    then wait less often for each other. If a square matrix over the columns is computed for each block, the largest
-    allowed number of rows is at least the number of columns. In a table with many rows, the matrix is then hardly
-    larger than the block.
+    Several blocks of a dense table have nearly equal sizes. If a square matrix over the columns is computed for each
+    block, the largest allowed number of rows is at least the number of columns. In a table with many rows, the matrix
+    is then hardly larger than the block.
     """
     if sparse.issparse(X):
         return int(max(1024, 2 * _BLOCK_NUMBERS // max(1, X.nnz // max(1, X.shape[0]))))
@@ -251,6 +250,5 @@ def _default_block_rows(X: Any) -> int:
     max_rows = int(np.clip(_BLOCK_NUMBERS // max(1, X.shape[1]), min_rows, _BLOCK_ROWS))
     if n_rows <= max_rows:
         return max_rows
-    max_rows = int(np.clip(n_rows // _N_LANES, max_rows, 2 * max_rows))
     n_blocks = 4 * -(-n_rows // (4 * max_rows))  # A multiple of 4 suits two and four threads.
     return -(-n_rows // n_blocks)

@@ -38,6 +38,7 @@ MIN_C_TESTED = 1.0
 #: If a table has at least twice this number of rows, only every k-th row is tested, but at least this number of rows.
 #: By judgement.
 ROWS_TESTED = 5_000
+MAX_NUMBERS_AT_ONCE = 1 << 18  # terms are tested in groups, so that the values of a group take at most 2 MB
 MAX_COLUMNS_PAIRED = 40  # with more columns, only squares of columns are tested, not products
 #: Smallest number of labelled rows, and of unlabelled rows, for a test. With fewer rows, the distribution of the
 #: statistics is far from chi-squared. By judgement.
@@ -168,9 +169,9 @@ def _directions(
     Z = _standardised(X, w)
     near = np.clip(Z, -MAX_DEVIATIONS, MAX_DEVIATIONS)
     for model, columns in (("classifier", part.f.indices), ("propensity", part.e.indices)):
-        if columns.size:
-            pairs = _pairs(columns)
-            yield model, pairs, _standardised(np.column_stack([near[:, i] * near[:, j] for i, j in pairs]), w)
+        pairs, many = _pairs(columns), max(1, MAX_NUMBERS_AT_ONCE // len(X))
+        for some in (pairs[start : start + many] for start in range(0, len(pairs), many)):
+            yield model, some, _standardised(np.column_stack([near[:, i] * near[:, j] for i, j in some]), w)
     others = np.setdiff1d(np.arange(X.shape[1]), part.e.indices)
     if others.size:
         yield "propensity", [(int(column),) for column in others], Z[:, others]
