@@ -2,16 +2,19 @@
 
     python tools/stored_results.py store field results/field
     python tools/stored_results.py write field
+    python tools/stored_results.py restore field results/field
 
 `store` reads a folder of `scarless reproduce` and writes `papers/NAME/records.csv.gz`, with five decimals. `write`
 makes the page, the tables and the figures of that folder from these records, and the tables of the README and of the
-documentation.
+documentation. `restore` writes the stored records into a new folder, where `scarless reproduce` then computes the runs
+that are missing.
 """
 
 import argparse
 import csv
 import gzip
 import io
+import json
 import re
 from math import isfinite
 from pathlib import Path
@@ -20,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from scarless.experiments import Spec, Store
-from scarless.experiments.store import KEY, comparable_timings, key_of
+from scarless.experiments.store import KEY, RECORDS, TIMINGS, comparable_timings, key_of
 from scarless.papers import EXPERIMENTS
 from scarless.report import build_report, render_figure, render_page
 from scarless.report.chapters import Chapter
@@ -71,8 +74,21 @@ def store(name: str, source: Path) -> None:
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as file:
         file.write(text.encode())
     (folder_of(name) / "records.csv.gz").write_bytes(packed.getvalue())
-    lines = ["; ".join(sorted({row[key] for row in timings if key in row})) for key in PLACES]
+    lines = [
+        "; ".join(sorted({each for row in timings for each in row.get(key, "").split("; ") if each})) for key in PLACES
+    ]
     (folder_of(name) / PLACE).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def restore(name: str, target: Path) -> None:
+    """Write the stored records of an experiment into a new folder of `scarless reproduce`."""
+    if target.exists():
+        raise SystemExit(f"{target} exists already. Name a new folder.")
+    records, timings, _ = read(name)
+    target.mkdir(parents=True)
+    for file, rows in ((RECORDS, records), (TIMINGS, timings)):
+        lines = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
+        (target / file).write_text(lines, encoding="utf-8")
 
 
 def _rounded(value: Any) -> Any:
@@ -199,10 +215,16 @@ def _markdown(head: list[str], lines: list[list[str]]) -> str:
 def main() -> None:
     """Store or write, as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("store", "write"))
+    parser.add_argument("what", choices=("store", "write", "restore"))
     parser.add_argument("name", choices=[name for name in EXPERIMENTS if name != "bekker2019"])
-    parser.add_argument("source", type=Path, nargs="?", help="folder of `scarless reproduce`, for store")
+    parser.add_argument("source", type=Path, nargs="?", help="folder of `scarless reproduce`, for store and restore")
     options = parser.parse_args()
+    if options.what != "write" and options.source is None:
+        parser.error(f"{options.what} needs a folder of `scarless reproduce`")
+    if options.what == "restore":
+        restore(options.name, options.source)
+        print(f"Compute the missing runs: scarless reproduce {options.name} --out {options.source}")
+        return
     if options.what == "store":
         store(options.name, options.source)
     for path, content in files(options.name).items():

@@ -205,6 +205,24 @@ def test_a_quadratic_without_a_matrix():
     np.testing.assert_allclose(solution.parameters, np.linalg.solve(problem.A, problem.b), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("size", [1.5, 30.0, 1e3, 1e6, 1e9])
+def test_a_long_step_gets_the_least_power_of_ten_as_damping(size):
+    """A parabola whose optimum is `size` away, in a space where no step may be longer than 1."""
+
+    class Narrow(Quadratic):
+        def grams(self):
+            return (np.eye(3),)
+
+    A = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.7]])
+    b = A @ (size * np.array([0.6, 0.0, 0.8]))
+    steps = (np.linalg.solve(A + 10.0**power * np.diag(np.diag(A)), b) for power in range(-9, 8))
+    expected = next((step for step in steps if np.linalg.norm(step) <= 1.0), None)
+    found = minimise(Narrow(A, b), np.zeros(3), NewtonOptions(scale=1.0, max_iter=1)).parameters
+    if expected is None:  # The largest damping is used without a check.
+        expected = np.linalg.solve(A + 1e7 * np.diag(np.diag(A)), b)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_a_start_at_the_optimum_stays_there():
     solution = minimise(Quadratic(np.eye(2), np.zeros(2)), np.zeros(2), EXACT)
     assert (solution.status, solution.n_iter, solution.gain) == (Status.CONVERGED, 1, 0.0)

@@ -68,6 +68,30 @@ def test_stored_records_are_those_of_the_run_with_five_decimals(tmp_path, monkey
         tool.store("field", tmp_path / "run")
 
 
+def test_a_restored_folder_has_the_stored_records_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    (tmp_path / "papers").mkdir()
+    spec = specification()
+    key = {"dataset": "teisseyre_sonar", "setting": "S1", "k": 0, "split": 3, "labelling": 0, "method": "pglin"}
+    run = Store(tmp_path / "run")
+    run.open_for(spec.name, spec.digest, json.loads(json.dumps(spec.entries())))
+    run.add({**key, "auc_f": 0.123456789, "warnings": ["one"]}, {**key, "seconds": 0.5})
+    run.add({**key, "method": "naive", "error": "ValueError: no"}, {**key, "method": "naive", "seconds": 0.25})
+    tool.store("teisseyre2025", tmp_path / "run")
+    stored = {path: path.read_bytes() for path in (tmp_path / "papers" / "teisseyre2025").iterdir()}
+    tool.restore("teisseyre2025", tmp_path / "again")
+    again = Store(tmp_path / "again")
+    assert again.open_for(spec.name, spec.digest, json.loads(json.dumps(spec.entries()))) == []
+    assert [row["auc_f"] for row in again.records() if "auc_f" in row] == [0.12346]
+    tool.store("teisseyre2025", tmp_path / "again")
+    assert {path: path.read_bytes() for path in stored} == stored
+    again.add({**key, "split": 4, "auc_f": 0.5}, {**key, "split": 4, "seconds": 1.0})
+    tool.store("teisseyre2025", tmp_path / "again")
+    assert [row["split"] for row in tool.read("teisseyre2025")[0]] == [3, 3, 4]
+    with pytest.raises(SystemExit, match=r"again exists already. Name a new folder"):
+        tool.restore("teisseyre2025", tmp_path / "again")
+
+
 def test_a_table_is_written_between_its_marks():
     text = "Before\n<!-- field -->\nold\n<!-- end of field -->\nafter"
     new = tool.replaced(text, "field", "| new |")

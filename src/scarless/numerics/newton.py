@@ -7,6 +7,7 @@ Models with many parameters use truncated Newton steps: conjugate gradients with
 step length or at negative curvature.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -80,6 +81,8 @@ def _distance_to_boundary(step: Vector, along: Vector, diagonal: Vector, radius:
 
 # With more parameters, the solver uses products with the information matrix and never forms it.
 MAX_MATRIX_PARAMETERS = 1500
+# Range of the damping that shortens a step, relative to the information at zero.
+MIN_DAMPING, MAX_DAMPING = 1e-9, 1e6
 
 
 class Status(Enum):
@@ -385,17 +388,33 @@ class _NewtonState:
         self.damping = 0.0 if self.damping < 1e-8 else self.damping / 100.0
         if self.last is Curvature.OBSERVED and not self._is_definite(now):
             if self.options.damp_indefinite:
-                while not self._is_definite(now) and self.damping < 1e6:
-                    self.damping = max(10.0 * self.damping, 1e-9)
+                while not self._is_definite(now) and self.damping < MAX_DAMPING:
+                    self.damping = max(10.0 * self.damping, MIN_DAMPING)
             else:
                 self.observed_below /= 10.0  # The exact Hessian was used too early.
                 self.last = Curvature.EXPECTED
                 now = self.evaluate(beta, Curvature.EXPECTED)
-        while True:
-            step = self._damped_step(now)
-            if self.damping > 1e6 or not self._too_long(beta, step):
-                return now, step
-            self.damping = max(10.0 * self.damping, 1e-9)
+        step = self._damped_step(now)
+        if self.damping > MAX_DAMPING or not self._too_long(beta, step):
+            return now, step
+        return now, self._shortened_step(beta, now)
+
+    def _shortened_step(self, beta: Vector, now: Sums) -> Vector:
+        """Raise the damping to the least power of 10 times the present one with which the step is short enough."""
+        dampings, known = [max(10.0 * self.damping, MIN_DAMPING)], self.damping > 0
+        while dampings[-1] <= MAX_DAMPING:
+            dampings.append(10.0 * dampings[-1])
+        steps: dict[float, Vector] = {}
+
+        def short_enough(damping: float) -> bool:
+            self.damping = damping
+            steps[damping] = self._damped_step(now)
+            return damping == dampings[-1] or not self._too_long(beta, steps[damping])
+
+        # Steps become shorter with more damping. The damping of the last step is close; without one, bisect.
+        found = next(filter(short_enough, dampings)) if known else None
+        self.damping = found or dampings[bisect_left(dampings, True, key=short_enough)]
+        return steps[self.damping]
 
     def _is_definite(self, now: Sums) -> bool:
         """Return whether the damped matrix is positive definite, apart from parameters whose rows are 0."""
