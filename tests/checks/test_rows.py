@@ -1,15 +1,20 @@
 """Checks of the table and the label column of a fit."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_sample_weight
 
+from scarless import ElkanNoto, SAREMClassifier, SCARClassifier
 from scarless.checks.rows import check_labelled_table, check_row_order, forget_fit, index_of, warn_about_row_order
+from scarless.field import PGlinClassifier
 
 
 class Reader(BaseEstimator):
@@ -161,3 +166,29 @@ def test_equal_indices_of_other_types_are_equal():
     counted, stored = pd.RangeIndex(3), pd.Index([0, 1, 2], dtype="int32")
     warn_about_row_order(TABLE.set_axis(counted), weight=VALUES.set_axis(stored))
     warn_about_row_order(np.eye(3), weight=VALUES[::-1])
+
+
+@pytest.mark.parametrize(
+    "model", [SAREMClassifier(propensity_attributes=[1]), SCARClassifier("elkan-noto"), ElkanNoto(), PGlinClassifier()]
+)
+def test_weights_that_balance_labelled_and_unlabelled_rows_get_a_warning(model):
+    """They change the share of labelled rows. Sampling weights, counts, and equal classes of labels do not warn."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    s = (rng.random(400) < 0.4 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
+    balanced = compute_sample_weight("balanced", s)
+    with pytest.warns(UserWarning, match=r"The weights give labelled and unlabelled rows the same total"):
+        fit(model, X, s, balanced)
+    for weight in (np.ones(400), rng.uniform(0.5, 2.0, size=400), rng.integers(1, 4, size=400), balanced + 0.01 * s):
+        assert not [text for text in fit(model, X, s, weight) if "the same total" in text]
+    half = np.append(np.flatnonzero(s == 1), np.flatnonzero(s == 0)[: s.sum()])
+    assert not [text for text in fit(model, X[half], s[half], np.full(half.size, 2.0)) if "the same total" in text]
+
+
+def fit(model, X, s, weight):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clone(model).fit(X, s, sample_weight=weight)
+    for each in caught:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return [str(each.message) for each in caught]

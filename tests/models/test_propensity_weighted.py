@@ -292,8 +292,27 @@ def test_moderate_propensities_get_no_warning(seed):
 def test_max_weight_equals_larger_propensities():
     X, _, s, e = _with_propensities_down_to(1e-3)
     cut = PropensityWeightedClassifier(max_weight=10).fit(X, s, propensity=e)
-    same = PropensityWeightedClassifier().fit(X, s, propensity=np.maximum(e, 0.1))
+    with pytest.warns(UserWarning, match=r"predict 105\.2 labelled rows .* but 162 are labelled\. Possible causes are"):
+        same = PropensityWeightedClassifier().fit(X, s, propensity=np.maximum(e, 0.1))
     np.testing.assert_array_equal(cut.coef_, same.coef_)
+
+
+@pytest.mark.parametrize("method", ["risk", "likelihood"])
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_of_a_label_are_no_propensities(method, seed):
+    """A "propensity score" is Pr(s=1|x); with it, nearly all rows would be positive. True propensities do not warn."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 4))
+    y, e = rng.random(3000) < expit(1.5 * X[:, 0] - 0.7), expit(1.5 * X[:, 1] - 0.5)
+    s = (y & (rng.random(3000) < e)).astype(int)
+    score = LogisticRegression().fit(X, s).predict_proba(X)[:, 1]
+    model = PropensityWeightedClassifier(method=method)
+    with pytest.warns(UserWarning, match=r"They seem to be probabilities Pr\(s=1\|x\) that a row is labelled, often"):
+        assert model.fit(X, s, propensity=score).class_prior_ > 0.8
+    assert abs(model.fit(X, s, propensity=e).class_prior_ - y.mean()) < 0.07
+    if method == "risk":
+        with pytest.warns(UserWarning, match=r"the classifier and the propensities predict [0-9.]+ labelled rows"):
+            model.fit(X, s, propensity=1.0 - e)
 
 
 @pytest.mark.parametrize("wrong", [0.5, "10", True, np.nan, 10**400])

@@ -34,10 +34,11 @@ from scarless.engines import Engine, Rows, attach, has_own_engine, open_rows
 from scarless.engines.base import LabelColumns, NullableColumn, known_rows, on_device
 from scarless.engines.blocks import Distinct, First, Largest, how_to_read
 from scarless.engines.device import DeviceRows
-from scarless.numerics.arrays import Vector, in_float64, in_numpy, namespace_of
+from scarless.numerics.arrays import Array, Vector, in_float64, in_numpy, namespace_of
 from scarless.outside.notices import warn_user
 
 MIN_ROWS_TO_LEAK = 20  # with fewer rows, a column can equal the labels by chance
+_BALANCE_ROUNDING = 1e-9  # relative difference of two sums of weights that are equal up to rounding
 _ROWS_TRIED_FIRST = 1000  # columns are compared with the labels in about this many rows first
 Index = Sequence[Any] | NDArray[Any] | None
 
@@ -87,6 +88,8 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
     coding = check_labels(found.labels.values, pos_label=pos_label, place=odd)
     rows = _labelled(engine, coding, found)
     refuse_lost_class(rows.totals.labelled, rows.totals.unlabelled)
+    if abs(rows.totals.labelled - rows.totals.unlabelled) <= _BALANCE_ROUNDING * rows.totals.weight:
+        _warn_if_balanced(*rows.engine.total(_block_weight_moments))
     warn_about_leak(rows.engine, names)
     return rows
 
@@ -192,6 +195,32 @@ def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
                 f"sample_weight is 0 for every {kind} row, or negligible compared with the largest weight. Both "
                 "classes of labels, labelled and unlabelled, must have rows with a positive weight."
             )
+
+
+def check_label_weights(s: Vector, w: Vector) -> None:
+    """Raise if a class of labels has no weight; warn if the weights give both classes the same total."""
+    refuse_lost_class(w @ s, w @ (1.0 - s))
+    _warn_if_balanced(*_block_weight_moments(None, {"s": s, "w": w}))
+
+
+def _block_weight_moments(X: Any, rows: Any) -> tuple[Any]:
+    """Return, for the labelled and the unlabelled rows, their number, and the sums of weights and of their squares."""
+    s, w = in_numpy(rows["s"]), in_numpy(rows["w"])
+    return (np.array([[part.sum(), w @ part, w**2 @ part] for part in (s, 1.0 - s)]),)
+
+
+def _warn_if_balanced(moments: Array) -> None:
+    """Warn about weights that are constant in each class of labels, with the same total but different values."""
+    number, total, square = moments.T
+    constant = np.allclose(number * square, total**2, rtol=_BALANCE_ROUNDING, atol=0.0)
+    balanced = bool(np.isclose(total[0], total[1], rtol=_BALANCE_ROUNDING, atol=0.0))
+    if constant and balanced and number[0] != number[1]:
+        warn_user(
+            "The weights give labelled and unlabelled rows the same total, as weights for balanced classes do. They "
+            "change the share of labelled rows, from which the class prior is estimated, so all estimates are wrong. "
+            "Leave out sample_weight: scarless needs no balanced classes.",
+            UserWarning,
+        )
 
 
 def _opened(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Engine:

@@ -23,7 +23,7 @@ from scarless.checks.estimators import (
 )
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_counts, check_positive, check_random_stream, check_vector, check_weight
-from scarless.checks.rows import check_labelled_table, forget_fit, refuse_lost_class, warn_about_row_order
+from scarless.checks.rows import check_label_weights, check_labelled_table, forget_fit, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, check_table, refuse_own_engine
 from scarless.label_frequency.held_out_scores import seeded_clone
 from scarless.models.messages import warn_unless_converged
@@ -153,7 +153,7 @@ class FieldClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self._coding.classes
         weight = check_counts(sample_weight, n_rows=s.size)
         warn_about_row_order(X, sample_weight=sample_weight)
-        refuse_lost_class(weight @ s, weight @ (1.0 - s))
+        check_label_weights(s, weight)
         return Training(table, s, weight)
 
     def _check_new(self, X: Any) -> Any:

@@ -20,6 +20,7 @@ from scarless.outside.notices import warn_user
 CUTS = ("mutual-information", "prior", "median", "max-quarter")
 #: Neighbours in the estimate of mutual information. Evidence: Teisseyre et al. (2025) use 3.
 N_NEIGHBOURS = 3
+_SCORE_ROUNDING = 1e-12  # relative difference of scores that are equal up to rounding errors
 
 
 class ThresholdedNaiveClassifier(FieldClassifier):
@@ -350,23 +351,27 @@ class PGlinClassifier(FieldProbabilityClassifier):
 def cut_at_share(z: Vector, w: Vector, share: float) -> float:
     """Return the cut-off with the weighted share of rows above it that is nearest to `share`.
 
-    Cut-offs are halfway between neighbouring scores. Rows with equal scores are on the same side. Of two cut-offs that
-    are equally near, the higher one is taken.
+    Cut-offs are halfway between neighbouring scores. Rows whose scores are equal, or differ only by rounding errors,
+    are on the same side. Of two cut-offs that are equally near, the higher one is taken.
 
     Examples
     --------
     >>> cut_at_share(np.array([1.0, 2.0, 4.0, 8.0]), np.ones(4), 0.25)
     6.0
     """
-    values, inverse = np.unique(z[w > 0], return_inverse=True)
-    if values.size == 1:
-        return float(values[0]) if share <= 0.5 else float(np.nextafter(values[0], -np.inf))
-    weight = np.bincount(inverse, weights=w[w > 0])
+    order = np.argsort(z[w > 0], kind="stable")
+    sorted_z, sorted_w = z[w > 0][order], w[w > 0][order]
+    size = np.minimum(np.abs(sorted_z[1:]), np.abs(sorted_z[:-1]))
+    first = np.append(0, 1 + np.flatnonzero(np.diff(sorted_z) > _SCORE_ROUNDING * (1.0 + size)))
+    lowest, highest = sorted_z[first], sorted_z[np.append(first[1:], sorted_z.size) - 1]  # of rows with equal scores
+    if first.size == 1:
+        rounding = _SCORE_ROUNDING * (1.0 + abs(float(highest[0])))  # New rows with this score are on the same side.
+        return float(highest[0]) + rounding if share <= 0.5 else float(lowest[0]) - rounding
+    weight = np.add.reduceat(sorted_w, first)
     above = weight.sum() - np.cumsum(weight)[:-1]
     gap = np.abs(above / weight.sum() - share)
     best = int(np.flatnonzero(gap <= gap.min() + 1e-12)[-1])  # Shares that differ by rounding errors are equal.
-    middle = 0.5 * (values[best] + values[best + 1])
-    return float(middle) if middle < values[best + 1] else float(values[best])
+    return float(0.5 * (highest[best] + lowest[best + 1]))
 
 
 def weighted_quantile(values: Vector, w: Vector, level: float) -> float:

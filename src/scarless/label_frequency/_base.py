@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.options import check_counts, check_random_stream, check_share, check_whole
 from scarless.checks.rows import (
+    check_label_weights,
     check_labelled_rows,
     check_labelled_table,
     forget_fit,
-    refuse_lost_class,
     warn_about_row_order,
 )
 from scarless.checks.tables import take_rows
@@ -169,7 +169,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
         table, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
         w = check_counts(sample_weight, n_rows=s.size)
         warn_about_row_order(X, sample_weight=sample_weight)
-        refuse_lost_class(w @ s, w @ (1.0 - s))
+        check_label_weights(s, w)
         kept = np.flatnonzero(w)
         return (table, s, w) if kept.size == w.size else (take_rows(table, kept), s[kept], w[kept])
 

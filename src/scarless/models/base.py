@@ -24,13 +24,13 @@ from scarless.checks.options import (
 )
 from scarless.checks.rows import (
     LabelledRows,
+    check_label_weights,
     check_labelled_rows,
     check_labelled_table,
     check_rows,
     count_rows,
     forget_fit,
     named_values,
-    refuse_lost_class,
     warn_about_row_order,
 )
 from scarless.checks.tables import refuse_lazy_query, refuse_own_engine
@@ -214,7 +214,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self._coding.classes
         weight = check_counts(sample_weight, n_rows=s.size)
         warn_about_row_order(X, sample_weight=sample_weight)
-        refuse_lost_class(weight @ s, weight @ (1.0 - s))
+        check_label_weights(s, weight)
         return Training(table, s, weight)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows:

@@ -29,9 +29,10 @@ def problem_again(model: Any, X: Any, s: Any, *, sample_weight: Any = None, audi
     if looks is None:
         if audit is not None:
             raise ValueError("audit: this model was fitted without audits. Leave audit out.")
-        engine, _, totals = check_rows_again(model, X, s, sample_weight)
-        return PairProblem(engine, totals, inference.objective, *penalties, inference.pseudo_observations)
+        engine = inference.with_weights_of_fit(check_rows_again(model, X, s, sample_weight).engine)
+        return PairProblem(engine, row_totals(engine), inference.objective, *penalties, inference.pseudo_observations)
     engine, constraints = fitted_rows(model, X, s, sample_weight, audit, looks)
+    engine = inference.with_weights_of_fit(engine)
     seen = summarise_observations(engine, inference.objective)
     return PairProblem(engine, row_totals(engine), inference.objective, *penalties, None, constraints, seen)
 

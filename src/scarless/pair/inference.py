@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from scarless.engines import Engine, Rows
 from scarless.numerics import uncertainty
-from scarless.numerics.arrays import Matrix, Vector, in_numpy
+from scarless.numerics.arrays import Matrix, Vector, in_numpy, namespace_of
 from scarless.numerics.likelihood import softplus
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
@@ -29,6 +29,7 @@ INFORMATION_ROUNDING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
 # Added to the diagonal of the middle matrix of the sandwich formula, relative to the diagonal of the information.
 _MIN_RELATIVE_MEAT = 1e-9
 _ROWS_PER_CHUNK = 1024  # rows whose gradients are held in memory at a time
+MAX_WEIGHT_ROUNDING = 1e-9  # relative difference of two sums of the same weights
 _TEST_TOL = 1e-8  # tolerance per row of fits for likelihood ratios
 
 
@@ -237,8 +238,19 @@ class PairInference:
         The result has one column for each logit. If a row is left out, the parameters change by :math:`-A^{-1} g`,
         where `g` is the row's score and `A` the penalised information.
         """
-        root = replace(self, meat=None).precision.root
+        root, engine = replace(self, meat=None).precision.root, self.with_weights_of_fit(engine)
         return np.asarray(engine.collect(_block_out_of_fold, self.objective, self.parameters, root))
+
+    def with_weights_of_fit(self, engine: Engine) -> Engine:
+        """Return the rows of the fit with the weights of the fit: with groups="rows", their sum is the number of rows.
+
+        Weights that are already in this unit, or belong to a fit without this scaling, stay as they are.
+        """
+        total, n_rows = (float(each) for each in engine.total(_block_weights))
+        fitted = float(self.sums.weight)
+        if abs(fitted - n_rows) > MAX_WEIGHT_ROUNDING * n_rows or abs(fitted - total) <= MAX_WEIGHT_ROUNDING * total:
+            return engine
+        return engine.derive(_scaled_weights, fitted / total, keep=True)
 
     def posterior_draws(
         self, n_draws: int, rng: np.random.Generator, recalibration: Any = None, priors: Any = None
@@ -386,6 +398,16 @@ def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision:
             gradients[:, at.place] += along[part, j, None] * with_ones(at.design.take(X)[part])
         errors[part] = precision.errors(gradients)
     return errors
+
+
+def _block_weights(X: Any, rows: Rows) -> tuple[Any, Any]:
+    """Return the sum of the weights, and the number of rows with a weight."""
+    xp = namespace_of(rows["w"])
+    return xp.sum(rows["w"]), xp.sum(xp.astype(rows["w"] > 0, rows["w"].dtype))
+
+
+def _scaled_weights(X: Any, rows: Rows, factor: float) -> dict[str, Any]:
+    return {"w": factor * rows["w"]}
 
 
 def _block_out_of_fold(X: Any, rows: Rows, objective: PairObjective, beta: Vector, root: Matrix) -> Matrix:

@@ -20,7 +20,7 @@ from scarless.checks.options import (
     decision_threshold,
     shown,
 )
-from scarless.checks.rows import forget_fit, refuse_lost_class, warn_about_row_order
+from scarless.checks.rows import check_label_weights, forget_fit, warn_about_row_order
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.outside.notices import warn_user
@@ -228,7 +228,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
         table, s, coding = read_training(self, X, y)
         weight = check_counts(sample_weight, n_rows=s.size)
         warn_about_row_order(X, sample_weight=sample_weight)
-        refuse_lost_class(weight @ s, weight @ (1.0 - s))
+        check_label_weights(s, weight)
         self._coding, self.classes_, self._shape = coding, coding.classes, table.shape[1:]
         self._given = propensity_features is not None
         if self.integers:

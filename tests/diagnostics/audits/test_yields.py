@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.helpers import fit_quietly
 
 from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
-from scarless.diagnostics import YieldCurveDisplay, yield_curve
+from scarless.diagnostics import YieldCurveDisplay, profile_class_prior, yield_curve
 from scarless.diagnostics.audits import yields
 from scarless.scale import ParquetRows
 
@@ -148,6 +148,22 @@ def test_held_out_logits_are_not_used_for_other_rows(kind):
     assert not yield_curve(model, X[swapped], s).recalibrated
     with pytest.raises(ValueError, match=r"must be the .* training rows of the fit, in the same order"):
         model.out_of_fold_logits(X[order], s[order])
+
+
+def test_the_unit_of_survey_weights_changes_nothing():
+    """With groups="rows", weights count relative to each other, in the fit and in all that follows from it."""
+    X, _, s = made(400)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=400)
+    logits, curves, intervals = [], [], []
+    for unit in (1.0, 1000.0):
+        w = unit * weight
+        model = fit_quietly(SAREMClassifier(propensity_attributes=[2]), X, s, sample_weight=w, groups="rows")
+        logits.append(np.concatenate(model.out_of_fold_logits(X, s, sample_weight=w)))
+        curves.append(yield_curve(model, X, s, n=30, sample_weight=w).expected)
+        intervals.append(profile_class_prior(model, X, s, sample_weight=w).interval)
+    np.testing.assert_allclose(logits[1], logits[0], rtol=1e-6)
+    np.testing.assert_allclose(curves[1], curves[0], rtol=1e-6)
+    np.testing.assert_allclose(intervals[1], intervals[0], atol=1e-5)
 
 
 def test_a_row_is_left_out_with_all_of_its_weight():
