@@ -178,7 +178,7 @@ def test_weights_that_balance_labelled_and_unlabelled_rows_get_a_warning(model):
     s = (rng.random(400) < 0.4 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
     balanced = compute_sample_weight("balanced", s)
     text = "The weights give labelled and unlabelled rows the same total, as weights for balanced classes do."
-    assert sum(each.startswith(text) for each in messages(model, X, s, balanced)) == 1
+    assert any(each.startswith(text) for each in messages(model, X, s, balanced))
     for weight in (np.ones(400), rng.uniform(0.5, 2.0, size=400), rng.integers(1, 4, size=400), balanced + 0.01 * s):
         assert "the same total" not in " ".join(messages(model, X, s, weight))
     half = np.append(np.flatnonzero(s == 1), np.flatnonzero(s == 0)[: s.sum()])

@@ -83,6 +83,11 @@ def test_units_must_be_one_and_numbers_near_the_others():
     assert read_column(np.array([*plain, "181 cm"], dtype=object)).values[-1] == 181
     assert np.isnan(read_column(np.array([*plain, "1500 cm"], dtype=object)).values[-1])
     assert np.isnan(read_column(np.array([*plain, "181 cm", "72 in"], dtype=object)).values[-2:]).all()
+    mixed = np.array([f"{each / 2} mg/dl" for each in range(240, 400)] + ["7.1 mmol/l"], dtype=object)
+    found = read_column(mixed)
+    assert (found.verdict, found.n_unreadable, found.values[0]) == ("number", 1, 120.0)
+    found = read_column(np.append(mixed, ["7.1 mmol/l"] * 40))  # too many to be left out without a question
+    assert (found.verdict, found.n_unreadable) == ("ask", 41)
     shares = [str(each / 200) for each in range(200)]
     assert read_column(np.array([*shares, "12%"], dtype=object)).values[-1] == pytest.approx(0.12)
 

@@ -205,15 +205,20 @@ def read_column(cells: Any, scale: NumberRange | None = None) -> ColumnReading:
     found = [read_cell(text) for text in texts]
     if any(_POINTED_MILLIONS.fullmatch(text.strip()) for text in texts):
         found = [_thousands(text) or cell for text, cell in zip(texts, found, strict=True)]
-    number = Counter[str]()
+    number, units = Counter[str](), Counter[str]()
     for cell, count in zip(found, counts, strict=True):
         number[cell.form] += int(count)
+        if cell.unit:
+            units[cell.unit] += int(count)
+    n_cells = int(counts.sum()) - number["missing"]
+    # If there are several units, numbers with the unit of most cells can be read.
+    common = [each for each, n in units.items() if len(units) == 1 or n > MIN_NUMBER_SHARE * n_cells]
+    unit = common[0] if common else ""
     certain = scale is not None or number["plain"] > 0
     scale = _range_of(found) if scale is None else scale
-    read = np.array([_value_of(cell, scale, found, number, certain=certain) for cell in found] + [np.nan])
+    read = np.array([_value_of(cell, scale, found, number, unit, certain=certain) for cell in found] + [np.nan])
     values = read[codes]
     gone = np.array([cell.form != "missing" for cell in found], dtype=bool) & np.isnan(read[:-1])
-    n_cells = int(counts.sum()) - number["missing"]
     usual = "comma" if number["comma"] > MIN_NUMBER_SHARE * n_cells else "plain"
     odd = np.array([cell.form not in ("plain", usual) for cell in found] + [False])[codes]
     rows = np.flatnonzero(odd)
@@ -239,21 +244,27 @@ def _thousands(text: str) -> CellReading | None:
 
 
 def _value_of(
-    cell: CellReading, scale: NumberRange, found: list[CellReading], number: Counter[str], *, certain: bool
+    cell: CellReading,
+    scale: NumberRange,
+    found: list[CellReading],
+    number: Counter[str],
+    unit: str,
+    *,
+    certain: bool,
 ) -> float:
     """Return the value of a cell, or NaN if it is missing or cannot be read.
 
-    `certain` is whether the range `scale` comes from plain numbers or from the fit.
+    `unit` is the unit whose numbers can be read, and `certain` is whether the range `scale` comes from plain numbers or
+    from the fit.
     """
     if cell.form in ("plain", "comma", "number", "zeros"):
         return cell.values[0]
     if cell.form in ("unit", "percent"):
-        units = {other.unit for other in found if other.unit}
         share = cell.form == "percent" and certain and scale.low >= -1 and scale.high <= 1
         values = [value / 100 if share else value for value in cell.values]
         if len(values) > 1:  # 1,234 kg
             values = [value for value in values if certain and scale.holds(value, THOUSANDS_MARGIN)]
-        return values[0] if len(units) == 1 and len(values) == 1 and scale.holds(values[0]) else math.nan
+        return values[0] if cell.unit == unit and len(values) == 1 and scale.holds(values[0]) else math.nan
     if cell.form == "either":
         thousands, decimal = cell.values
         if number["comma"] and all(other.form != "plain" or other.values[0].is_integer() for other in found):
