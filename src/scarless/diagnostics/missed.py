@@ -15,7 +15,7 @@ from scarless.checks.options import (
     check_share,
     check_whole,
 )
-from scarless.checks.rows import named_values
+from scarless.checks.rows import named_values, warn_about_row_order
 from scarless.diagnostics.audits._reading import AuditRows
 from scarless.diagnostics.group_sums import GroupLayout, GroupReader, ReadGroups, propensity_of
 from scarless.diagnostics.grouping import Grouping, group_rows, has_columns_in_files
@@ -285,6 +285,7 @@ def missed_positives(
     groupings = group_rows(X, by, n_bins=n_bins)
     layout = GroupLayout.of(groupings, reference)
     count = check_counts(named_values(X, sample_weight), n_rows=len(layout.codes))
+    warn_about_row_order(X, sample_weight=sample_weight)
     reader = GroupReader(s, audit, layout, count, n_draws, rng)
     read = reader.read(estimator, X, propensity, each_row=wanted)
     estimates, total = _estimates(read, rng, layout=layout, level=level)

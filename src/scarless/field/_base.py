@@ -126,6 +126,7 @@ class FieldClassifier(ClassifierMixin, BaseEstimator):
         float
         """
         scores = self._score_rows(self._check_new(X))
+        warn_about_row_order(X, y=y, sample_weight=sample_weight)
         s = check_vector(self._coding.encode(y), "y", n_rows=scores.size)
         w = check_weight(sample_weight, n_rows=s.size)
         if not w @ s > 0 or not w @ (1.0 - s) > 0:

@@ -38,7 +38,7 @@ from scipy import sparse
 
 from scarless.checks.labels import is_missing
 from scarless.checks.options import check_weight
-from scarless.checks.rows import count_rows
+from scarless.checks.rows import count_rows, warn_about_row_order
 from scarless.checks.tables import refuse_invalid_vector
 from scarless.engines import Engine, Rows, has_own_engine
 from scarless.engines.base import on_device
@@ -121,6 +121,7 @@ def check_groups(groups: Any, X: Any) -> Integers:
     if is_rows_keyword(groups):
         return np.arange(count_rows(X))
     refuse_invalid_vector(groups, "groups")
+    warn_about_row_order(X, groups=groups)
     # NumPy would convert numbers in a mixed list to text.
     values = np.asarray(groups, dtype=object if isinstance(groups, list | tuple) else None)
     n_rows = count_rows(X)

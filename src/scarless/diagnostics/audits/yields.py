@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from scarless.checks.options import check_counts, check_flag, check_random_stream, check_share, check_whole
+from scarless.checks.rows import warn_about_row_order
 from scarless.checks.tables import in_files, refuse_own_engine, take_rows
 from scarless.diagnostics.audits._reading import AuditRows, read_audit_rows
 from scarless.models import NaiveClassifier, SARStackingClassifier
@@ -241,6 +242,7 @@ def yield_curve(
             "Fit SARStackingClassifier, SAREMClassifierCV or SAREMClassifier."
         )
     weight = check_counts(sample_weight, n_rows=data.q.size)
+    warn_about_row_order(X, sample_weight=sample_weight)
     ranks = ~data.labelled & ~data.audited & (weight > 0)
     if not ranks.any():
         raise ValueError(

@@ -18,7 +18,14 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from scarless.checks.estimators import opened
 from scarless.checks.looks import refuse_other_looks
 from scarless.checks.options import check_choice, check_counts, check_random_stream, check_share, check_whole
-from scarless.checks.rows import LabelledRows, check_rows_again, index_of, refuse_lost_class, row_totals
+from scarless.checks.rows import (
+    LabelledRows,
+    check_rows_again,
+    index_of,
+    refuse_lost_class,
+    row_totals,
+    warn_about_row_order,
+)
 from scarless.checks.tables import refuse_lazy_query, refuse_own_engine
 from scarless.diagnostics.sensitivity.rows import row_label
 from scarless.engines import Rows, has_own_engine
@@ -239,6 +246,7 @@ def bootstrap_intervals(
     check_choice(method, "method", ("percentile", "basic"))
     level = check_share(level, "level")
     refuse_wrapped(estimator)
+    warn_about_row_order(X, s=s, sample_weight=sample_weight)
     estimator, prepare = opened(estimator)
     X, rows = prepare(X), None if rows is None else known_rows(prepare(rows))
     if not has_fit_parameter(estimator, "sample_weight"):
