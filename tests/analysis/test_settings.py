@@ -5,13 +5,14 @@ import re
 import tomllib
 from dataclasses import MISSING, fields
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scarless import ClassPrior, LabelFrequency, Labelling, cli
-from scarless.analysis import ColumnRoles, analyse
+from scarless.analysis import ColumnRoles, analyse, inspect_table
 from scarless.analysis.settings import OLD_FLAGS, OLD_KEYS, Settings, declarations, read_run, write_toml
 from scarless.cli import main, tables
 
@@ -79,6 +80,13 @@ def test_contradictions_and_invalid_values_are_refused(name):
     values, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         Settings.from_dict({"label": "diagnosed", **values})
+
+
+@pytest.mark.parametrize("label", [pd.Series([0, 1]), np.array([0, 1]), 0], ids=["series", "array", "number"])
+@pytest.mark.parametrize("function", [analyse, inspect_table])
+def test_labels_as_values_get_an_error_that_asks_for_a_name(function, label):
+    with pytest.raises(TypeError, match=r"label must be the name of a column, such as 'diagnosed', .* add them to the"):
+        function(pd.DataFrame({"a": [1.0, 2.0]}), label=label)
 
 
 def test_a_label_is_needed():

@@ -374,6 +374,7 @@ class Settings:
     def of_call(cls, labelling: Any = None, known: Any = (), columns: Any = None, **values: Any) -> "Settings":
         """Build settings from the parameters of `analyse`."""
         values["seed"] = values.pop("random_state")
+        _check_names_of_label(values["label"], ANALYSE)
         values |= _of_labelling(labelling) | _of_known(known, values["label"]) | _of_columns(columns)
         return cls.from_dict({key: value for key, value in values.items() if value is not None}, source=ANALYSE)
 
@@ -488,6 +489,15 @@ def _of_labelling(labelling: Any) -> dict[str, Any]:
     return given
 
 
+def _check_names_of_label(label: Any, source: str) -> None:
+    """Raise if the label is not named, but given as values."""
+    if not isinstance(label, str | list | tuple | None):
+        raise TypeError(
+            f"{source}: label must be the name of a column, such as 'diagnosed', or a list of names for several looks; "
+            f"got {type(label).__name__}. If you have the labels as values, add them to the table as a column."
+        )
+
+
 def _of_known(known: Any, label: Any) -> dict[str, Any]:
     """Return known values as settings such as `prevalence` and `label_frequency`."""
     from scarless.pair.constraints import ClassPrior, LabelFrequency  # noqa: PLC0415 (SciPy: --help does not need it)
@@ -514,6 +524,7 @@ def _of_known(known: Any, label: Any) -> dict[str, Any]:
 
 def renamed(values: dict[str, Any], *, source: str) -> dict[str, Any]:
     """Return settings in which names of earlier versions are replaced by the current names."""
+    _check_names_of_label(values.get("label"), source)
     if values.get("label") and values.get("looks"):
         raise ValueError("--label and --looks cannot be combined. Name all label columns with --looks.")
     found = {key: value for key, value in values.items() if key not in OLD_KEYS and key != "own_propensities"}
