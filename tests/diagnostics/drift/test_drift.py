@@ -23,7 +23,7 @@ from scarless import (
 )
 from scarless.diagnostics import Drift, DriftDisplay, detect_drift
 from scarless.diagnostics.drift import detect
-from scarless.diagnostics.drift.columns import ColumnShifts
+from scarless.diagnostics.drift.columns import ColumnShifts, _median
 from scarless.diagnostics.drift.labels import (
     NewRows,
     check_labels,
@@ -32,6 +32,7 @@ from scarless.diagnostics.drift.labels import (
     joined,
 )
 from scarless.diagnostics.drift.result import judge
+from scarless.raw.reference import ReferenceColumn
 from scarless.scale import ParquetRows
 
 
@@ -95,6 +96,14 @@ def test_moved_covariates_are_named_and_labels_still_fit(model, old):
     assert without.reason == (
         "The rows changed (x0), and there are no labels to check whether the model still holds for them."
     )
+
+
+def test_the_median_of_rows_outside_the_range_of_the_fit_is_not_made_up():
+    column = ReferenceColumn("sugar", "number", np.array([60.0, 100.0, 140.0]), (), np.ones(5))
+    inside, low, high = (np.array(counts) for counts in ([5.0, 50, 40, 5, 0], [90.0, 5, 3, 2, 0], [1.0, 1, 2, 96, 0]))
+    assert _median(column, inside) == "about 96"
+    assert _median(column, low) == "below 60"
+    assert _median(column, high) == "above 140"
 
 
 def test_rows_unlike_those_of_the_fit_call_for_a_new_fit(model, old):

@@ -147,13 +147,17 @@ def _change(column: ReferenceColumn, old: Vector, new: Vector, missing: tuple[fl
         return f"missing: {missing[0]:.0%} then, {missing[1]:.0%} now"
     if column.kind == TEXT:
         return "the texts differ"
-    return f"median about {_median(column, old):.4g} then, {_median(column, new):.4g} now"
+    return f"median {_median(column, old)} then, {_median(column, new)} now"
 
 
-def _median(column: ReferenceColumn, counts: Vector) -> float:
-    """Return the median, interpolated between the edges of its bin."""
-    share = np.cumsum(counts[:-1]) / max(counts[:-1].sum(), 1e-300)
-    return float(np.interp(0.5, share[:-1], column.edges))
+def _median(column: ReferenceColumn, counts: Vector) -> str:
+    """Return the median, interpolated between the edges of its bin; the outermost bins have only one edge."""
+    share = np.cumsum(counts[:-1])[:-1] / max(counts[:-1].sum(), 1e-300)  # of the rows below each edge
+    if share[0] > 0.5:
+        return f"below {column.edges[0]:.4g}"
+    if share[-1] < 0.5:
+        return f"above {column.edges[-1]:.4g}"
+    return f"about {np.interp(0.5, share, column.edges):.4g}"
 
 
 def _one_for_each_name(found: list[ColumnShift]) -> list[ColumnShift]:
