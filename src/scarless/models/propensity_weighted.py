@@ -327,7 +327,9 @@ def fit_known(
         )
     elif model._corrects:
         _compare_priors(model, implied, totals.labelled_share, method)
-        if is_given and method == "risk" and implied.mean < 1 and not _has_few_effective(implied):
+        # Only for the logistic model does the mean probability equal the mean of s/e, so that it shows nothing.
+        only_logistic = is_given and method == "risk" and model.estimator is None
+        if only_logistic and implied.mean < 1 and not _has_few_effective(implied):
             _compare_labels(model, found, float(totals.labelled))
     if method == "risk":
         warn_if_few_effective(implied, type(model).__name__, remedy=remedy)
@@ -448,7 +450,7 @@ def _compare_labels(model: Any, found: ExpectedLabels, labelled: float) -> None:
         warn_user(
             f"{type(model).__name__}: the classifier and the propensities predict {by_fit:.4g} labelled rows (the sum "
             f"of probability times propensity; standard error {error:.2g}), but {labelled:.4g} are labelled. "
-            f"{ADVICE['logistic' if model.estimator is None else 'memorised']}",
+            f"{ADVICE['logistic']}",
             UserWarning,
         )
 

@@ -7,7 +7,6 @@ Models with many parameters use truncated Newton steps: conjugate gradients with
 step length or at negative curvature.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -394,27 +393,22 @@ class _NewtonState:
                 self.observed_below /= 10.0  # The exact Hessian was used too early.
                 self.last = Curvature.EXPECTED
                 now = self.evaluate(beta, Curvature.EXPECTED)
-        step = self._damped_step(now)
-        if self.damping > MAX_DAMPING or not self._too_long(beta, step):
-            return now, step
-        return now, self._shortened_step(beta, now)
-
-    def _shortened_step(self, beta: Vector, now: Sums) -> Vector:
-        """Raise the damping to the least power of 10 times the present one with which the step is short enough."""
-        dampings, known = [max(10.0 * self.damping, MIN_DAMPING)], self.damping > 0
+        dampings, known = [self.damping], self.damping > 0
         while dampings[-1] <= MAX_DAMPING:
-            dampings.append(10.0 * dampings[-1])
-        steps: dict[float, Vector] = {}
-
-        def short_enough(damping: float) -> bool:
-            self.damping = damping
-            steps[damping] = self._damped_step(now)
-            return damping == dampings[-1] or not self._too_long(beta, steps[damping])
-
-        # Steps become shorter with more damping. The damping of the last step is close; without one, bisect.
-        found = next(filter(short_enough, dampings)) if known else None
-        self.damping = found or dampings[bisect_left(dampings, True, key=short_enough)]
-        return steps[self.damping]
+            dampings.append(max(10.0 * dampings[-1], MIN_DAMPING))
+        # The least damping of these whose step is short enough, since steps become shorter with more damping. The next
+        # one is close if there was a damping before; otherwise bisect. The last damping is used without a check.
+        steps, least, last = dict[int, Vector](), 0, len(dampings) - 1
+        while least < last:
+            tried = least if known or not steps else (least + last) // 2
+            self.damping = dampings[tried]
+            steps[tried] = self._damped_step(now)
+            if self._too_long(beta, steps[tried]):
+                least = tried + 1
+            else:
+                last = tried
+        self.damping = dampings[least]
+        return now, steps[least] if least in steps else self._damped_step(now)
 
     def _is_definite(self, now: Sums) -> bool:
         """Return whether the damped matrix is positive definite, apart from parameters whose rows are 0."""
