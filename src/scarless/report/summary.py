@@ -93,7 +93,7 @@ def _count(results: Results) -> _Counts:
     conditions = {condition: i for i, condition in enumerate(results.conditions)}
     methods = {method: i for i, method in enumerate(results.methods)}
     failed, warned, seconds, timed = np.zeros((4, len(conditions), len(methods)))
-    for row in {*results.runs, *results.failed, *results.seconds}:
+    for row in sorted({*results.runs, *results.failed, *results.seconds}):  # Sums depend on the order.
         condition = Condition(row.setting, row.k)
         if condition in conditions and row.method in methods:
             place = conditions[condition], methods[row.method]
