@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from scarless.engines import Engine, Rows
 from scarless.numerics import uncertainty
-from scarless.numerics.arrays import Matrix, Vector, in_numpy, namespace_of
+from scarless.numerics.arrays import Matrix, Vector, in_float64, in_numpy, namespace_of
 from scarless.numerics.likelihood import softplus
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
@@ -403,7 +403,7 @@ def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision:
 def _block_weights(X: Any, rows: Rows) -> tuple[Any, Any]:
     """Return the sum of the weights, and the number of rows with a weight."""
     xp = namespace_of(rows["w"])
-    return xp.sum(rows["w"]), xp.sum(xp.astype(rows["w"] > 0, rows["w"].dtype))
+    return xp.sum(rows["w"]), xp.sum(in_float64(rows["w"] > 0))
 
 
 def _scaled_weights(X: Any, rows: Rows, factor: float) -> dict[str, Any]:
