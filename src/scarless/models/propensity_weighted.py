@@ -165,11 +165,10 @@ _IMPLAUSIBLE_PRIOR, _MAX_LABELLED_SHARE = 0.95, 0.6
 
 #: Propensities count as probabilities of a label if their sum differs from the number of labels by at most the first
 #: number, in standard errors, and if they imply a class prior above the second. Evidence: in 15 simulated tables of 400
-#: to 20,000 rows, the sums of right propensities differed by 13 standard errors or more. By judgement.
+#: to 20,000 rows, the sums of right propensities differed by 13 standard errors or more.
 _LABEL_PROBABILITY_Z, _PRIOR_OF_LABEL_PROBABILITIES = 2.0, 0.8
 #: Smallest difference between expected and actual number of labels, in standard errors and relative, for a warning.
-#: Evidence: in the same tables, right propensities with noise of 30% gave differences of up to 0.12 of the labels. By
-#: judgement.
+#: Evidence: in the same tables, right propensities with noise of 30% gave differences of up to 0.12 of the labels.
 _LABELS_WARNING_Z, _MIN_LABELS_DIFFERENCE = 4.0, 0.12
 
 ADVICE = {
@@ -327,7 +326,7 @@ def fit_known(
         )
     elif model._corrects:
         _compare_priors(model, implied, totals.labelled_share, method)
-        # Only for the logistic model does the mean probability equal the mean of s/e, so that it shows nothing.
+        # The mean probability of this logistic model always equals the mean of s/e, so it cannot show wrong propensities.
         only_logistic = is_given and method == "risk" and model.estimator is None
         if only_logistic and implied.mean < 1 and not _has_few_effective(implied):
             _compare_labels(model, found, float(totals.labelled))

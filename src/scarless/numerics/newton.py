@@ -396,8 +396,8 @@ class _NewtonState:
         dampings, known = [self.damping], self.damping > 0
         while dampings[-1] <= MAX_DAMPING:
             dampings.append(max(10.0 * dampings[-1], MIN_DAMPING))
-        # The least damping of these whose step is short enough, since steps become shorter with more damping. The next
-        # one is close if there was a damping before; otherwise bisect. The last damping is used without a check.
+        # Find the least damping whose step is short enough; more damping makes a step shorter. After an earlier damping
+        # the right one is close, so they are tried in order. Otherwise bisect. The last one is not checked.
         steps, least, last = dict[int, Vector](), 0, len(dampings) - 1
         while least < last:
             tried = least if known or not steps else (least + last) // 2

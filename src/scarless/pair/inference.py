@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
 
+from scarless.checks.rows import row_totals
 from scarless.engines import Engine, Rows
 from scarless.numerics import uncertainty
-from scarless.numerics.arrays import Matrix, Vector, in_float64, in_numpy, namespace_of
+from scarless.numerics.arrays import Matrix, Vector, in_numpy
 from scarless.numerics.likelihood import softplus
 from scarless.numerics.linear import Design
 from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
@@ -246,8 +247,8 @@ class PairInference:
 
         Weights that are already in this unit, or belong to a fit without this scaling, stay as they are.
         """
-        total, n_rows = (float(each) for each in engine.total(_block_weights))
-        fitted = float(self.sums.weight)
+        totals, fitted = row_totals(engine), float(self.sums.weight)
+        total, n_rows = float(totals.weight), float(totals.n_rows)
         if abs(fitted - n_rows) > MAX_WEIGHT_ROUNDING * n_rows or abs(fitted - total) <= MAX_WEIGHT_ROUNDING * total:
             return engine
         return engine.derive(_scaled_weights, fitted / total, keep=True)
@@ -398,12 +399,6 @@ def precision_errors(X: Any, objective: PairObjective, along: Matrix, precision:
             gradients[:, at.place] += along[part, j, None] * with_ones(at.design.take(X)[part])
         errors[part] = precision.errors(gradients)
     return errors
-
-
-def _block_weights(X: Any, rows: Rows) -> tuple[Any, Any]:
-    """Return the sum of the weights, and the number of rows with a weight."""
-    xp = namespace_of(rows["w"])
-    return xp.sum(rows["w"]), xp.sum(in_float64(rows["w"] > 0))
 
 
 def _scaled_weights(X: Any, rows: Rows, factor: float) -> dict[str, Any]:
