@@ -326,7 +326,7 @@ def fit_known(
         )
     elif model._corrects:
         _compare_priors(model, implied, totals.labelled_share, method)
-        # The mean probability of this logistic model always equals the mean of s/e, so it cannot show wrong propensities.
+        # The mean probability of this model always equals the mean of s/e, so it cannot show wrong propensities.
         only_logistic = is_given and method == "risk" and model.estimator is None
         if only_logistic and implied.mean < 1 and not _has_few_effective(implied):
             _compare_labels(model, found, float(totals.labelled))
