@@ -8,15 +8,8 @@ import polars as pl
 import pytest
 
 from scarless import NaiveClassifier, SAREMClassifier, TableClassifier
-from scarless.raw.tables import (
-    NumberRange,
-    numbers_again,
-    read_cell,
-    read_column,
-    read_numbers,
-    scales_of,
-    warn_if_far_outside,
-)
+from scarless.raw.cells import NumberRange, read_cell, read_column
+from scarless.raw.tables import numbers_again, odd_numbers, read_numbers, scales_of, warn_if_far_outside
 
 N = 1500
 
@@ -302,3 +295,80 @@ def test_a_table_classifier_warns_about_new_rows_in_another_unit():
         model.predict_proba(table)
     with pytest.warns(UserWarning, match="300 of 300 rows have a value of 'height' that is far from all values"):
         model.predict_proba(table.assign(height=table["height"] / 100))
+
+
+AGES = np.random.default_rng(0).integers(18, 90, N).astype(float)
+SIZES = np.random.default_rng(0).lognormal(0.0, 2.0, N)
+
+
+@pytest.mark.parametrize(
+    ("values", "odd"),
+    [
+        ([*AGES, -999, -999, np.nan], {-999: 2}),
+        ([*AGES, 1e9], {1e9: 1}),
+        ([*AGES, 1e9, 2e9, -999, -999], {-999: 2, 1e9: 1, 2e9: 1}),
+        ([*AGES, 888, 888, 999], {888: 2, 999: 1}),
+        ([*AGES, -1, -1, -9], {-9: 1, -1: 2}),
+        ([*np.repeat(np.arange(20.0), 3), *[-1] * 9], {-1: 9}),  # more frequent than 0
+        ([*AGES, 999], {}),  # a single one may be a measurement
+        ([*AGES, -1], {}),
+        ([*np.linspace(0, 600, 100), 999.0, 999.0], {}),  # not far from the others
+        ([*np.repeat(np.arange(20.0), 3), -1, -1], {}),  # such as a temperature
+        ([*np.repeat(np.arange(5.0), 30), -1, -1], {}),  # a scale from -1 to 4
+        ([*np.linspace(-3, 3, 60), -9.0, -9.0], {}),  # there are other negative numbers
+        (SIZES, {}),
+        ([*np.ones(30), 1e9], {}),  # no range to compare with
+        ([1.0, 2.0, 1e9], {}),
+        ([], {}),
+    ],
+)
+def test_numbers_that_look_like_codes_or_errors_are_found(values, odd):
+    found = odd_numbers(np.array(values, dtype=float))
+    assert found.numbers == odd
+    if odd:
+        assert found.low == np.nanmin([value for value in values if value not in odd])
+        assert {number: values[row] for number, row in found.first.items()} == {number: number for number in odd}
+
+
+def test_continuous_columns_with_long_tails_have_no_odd_numbers():
+    rng = np.random.default_rng(1)
+    draws = [
+        rng.normal(size=N),
+        rng.exponential(size=N),
+        rng.lognormal(0, 1, N),
+        rng.poisson(2.0, N),
+        rng.binomial(1, 0.3, N),
+    ]
+    draws = [each for _ in range(40) for each in (rng.permutation(draws[k]).astype(float) for k in range(5))]
+    draws += [rng.pareto(1.5, N) for _ in range(100)]
+    assert sum(bool(odd_numbers(each).numbers) for each in draws) <= 2
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_odd_numbers_are_reported_with_their_rows(frame):
+    age, pay = [*AGES[:100], *[-999.0] * 5], [*AGES[:104], 1e9]
+    _, (note,), _ = read_numbers(frame({"age": age, "pay": pay, "flag": [True, False] * 52 + [True], "one": age}))
+    low = f"{AGES[:100].min():g} and {AGES[:100].max():g}"
+    assert f"'age' has -999 in 5 rows, and its other numbers are between {low}; 'pay' has 1e+09 in row 105" in note
+    assert "table['age'].replace(-999, float('nan'))" in note
+    many = frame({f"x{j}": age for j in range(9)})
+    assert "; 3 more columns have such numbers (rows are counted from 1)" in read_numbers(many)[1][0]
+
+
+def test_a_table_classifier_warns_about_codes_for_missing_values():
+    table, s = make_table()
+    table.loc[:40, "bp"] = -999.0
+    with pytest.warns(UserWarning, match="'bp' has -999 in 41 rows, and its other numbers are between"):
+        fitted(table, s)
+    assert read_numbers(table.replace(-999.0, np.nan))[1] == []
+
+
+def test_new_rows_that_are_mostly_outside_the_range_of_the_fit_are_named():
+    scales = scales_of(pd.DataFrame({"glucose": np.linspace(70.0, 300.0, 50)}))
+    mmol = pd.DataFrame({"glucose": np.linspace(4.0, 16.0, 12)})
+    with pytest.warns(UserWarning, match="12 of 12 rows have a value of 'glucose' that is outside the range of all"):
+        warn_if_far_outside(mmol, scales)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_far_outside(mmol.head(9), scales)  # too few rows to tell
+        warn_if_far_outside(pd.DataFrame({"glucose": [*np.linspace(40.0, 69.0, 12), *[100.0] * 12]}), scales)

@@ -13,14 +13,8 @@ import numpy as np
 
 from scarless.checks.labels import is_missing_value
 from scarless.outside.notices import warn_user
-from scarless.raw.tables import (
-    MAX_UNREADABLE_SHARE_NEW_ROWS,
-    cells_of,
-    holds_no_numbers,
-    is_text,
-    listed_cells,
-    replaced,
-)
+from scarless.raw.cells import MAX_UNREADABLE_SHARE_NEW_ROWS, listed_cells
+from scarless.raw.tables import cells_of, holds_no_numbers, is_text, replaced
 
 DAY, MONTH = "day", "month"  # the first part of a date such as 03/04/2024
 _NUMERIC_DATE = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})\2(\d{4}|(?<!-)\d\d)(?!\d)", re.ASCII)
