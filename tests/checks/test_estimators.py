@@ -10,6 +10,7 @@ from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer, make_scorer, roc_auc_score
 from sklearn.model_selection import (
     FixedThresholdClassifier,
@@ -22,8 +23,18 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from scarless import NaiveClassifier, SAREMClassifier, SAREMClassifierCV, SCARClassifier, TableClassifier
+from scarless import (
+    NaiveClassifier,
+    PropensityWeightedClassifier,
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+    TableClassifier,
+)
 from scarless.diagnostics import ClassCalibrationDisplay
+from scarless.field import LBEClassifier, PGlinClassifier, ThresholdedNaiveClassifier
+from scarless.label_frequency import DEDPUL, ElkanNoto
 from scarless.metrics import make_pu_scorer, propensity_weighted_f1
 
 RNG = np.random.default_rng(1)
@@ -128,3 +139,40 @@ def test_our_search_inside_a_tool_warns():
         warnings.simplefilter("always")
         CalibratedClassifierCV(search, cv=2).fit(X, S)
     assert "CalibratedClassifierCV treats y as classes, but SAREMClassifierCV gets" in labels_as_scores(told)[0]
+
+
+BALANCED = LogisticRegression(class_weight="balanced")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SAREMClassifier(BALANCED, propensity_attributes=[1], max_iter=2),
+        SARStackingClassifier([("balanced", BALANCED)], propensity_attributes=[1], cv=2),
+        PropensityWeightedClassifier(BALANCED),
+        SCARClassifier(0.5, estimator=BALANCED),
+        NaiveClassifier(BALANCED),
+        NaiveClassifier(make_pipeline(StandardScaler(), BALANCED)),
+        PGlinClassifier(BALANCED),
+        LBEClassifier(propensity_estimator=BALANCED),
+        ElkanNoto(BALANCED),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_class_weights_inside_a_model_warn(model):
+    given = {"propensity": np.full(len(S), 0.5)} if isinstance(model, PropensityWeightedClassifier) else {}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(X, S, **given)
+    texts = [str(one.message) for one in told if "class_weight" in str(one.message)]
+    assert len(texts) == 1
+    assert texts[0].startswith(f"{type(model).__name__}: ")
+    assert "has class_weight='balanced', which changes the share of positive rows in its fit" in texts[0]
+    assert "Leave class_weight out" in texts[0]
+
+
+def test_class_weights_do_not_warn_where_only_a_ranking_matters():
+    """Warnings are errors in these tests."""
+    ThresholdedNaiveClassifier(BALANCED).fit(X, S)
+    DEDPUL(BALANCED).fit(X, S)
+    NaiveClassifier(LogisticRegression(class_weight=None)).fit(X, S)

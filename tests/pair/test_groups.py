@@ -5,13 +5,23 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.special import expit, logit
 from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold
 
-from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, TableClassifier, load, save
-from scarless.diagnostics import bootstrap_intervals
+from scarless import (
+    SAREMClassifier,
+    SAREMClassifierCV,
+    SARStackingClassifier,
+    SCARClassifier,
+    TableClassifier,
+    load,
+    save,
+)
+from scarless.diagnostics import bootstrap_intervals, label_calibration, labelling_attributes, scar_test
+from scarless.label_frequency import BestBinEstimator
 from scarless.pair.folds import check_folds, fold_rows
 from scarless.pair.groups import check_groups, design_effect, sums_by_group, variance_ratio, weights_for_groups
 from scarless.pair.logistic import Training
@@ -338,3 +348,30 @@ def test_a_scalar_weight_is_accepted_with_groups_rows():
     model = SAREMClassifier(propensity_attributes=[3]).fit(X, s, sample_weight=5, groups="rows")
     plain = SAREMClassifier(propensity_attributes=[3]).fit(X, s, groups="rows")
     assert model.class_prior_interval() == plain.class_prior_interval()
+
+
+def _weighted_results(X, s, w):
+    """Yield functions that have no groups and treat weights as counts, with their names."""
+    model, given = SCARClassifier().fit(X, s), {"sample_weight": w}
+    f, e = model.predict_proba(X)[:, 1], model.predict_propensity(X)
+    thin, some = sparse.csr_matrix(X), {"n_resamples": 20}
+    yield "SCARClassifier", lambda: SCARClassifier().fit(X, s, **given)
+    yield "bootstrap_intervals", lambda: bootstrap_intervals(model, X, s, **given, **some)
+    yield "bootstrap_intervals", lambda: bootstrap_intervals(SCARClassifier(0.4).fit(thin, s), thin, s, **given, **some)
+    yield "calibration", lambda: label_calibration(s, f, propensity=e, **given)
+    yield "scar_test", lambda: scar_test(X, s, propensity_attributes=[3], n_simulations=19, cv=2, **given)
+    yield "labelling_attributes", lambda: labelling_attributes(X, s, classification_attributes=[0, 1], **given)
+    yield "BestBinEstimator", lambda: BestBinEstimator(**some).fit(X, s, **given)
+
+
+def test_functions_without_groups_warn_about_survey_weights():
+    X, _, w = _survey(600)
+    rng = np.random.default_rng(1)
+    s = ((rng.random(len(X)) < expit(3 * X[:, 0])) & (rng.random(len(X)) < 0.4)).astype(int)
+    pairs = zip(_weighted_results(X, s, w), _weighted_results(X, s, w / w.mean()), strict=True)
+    for (name, run), (_, scaled) in pairs:
+        with pytest.warns(UserWarning, match=rf"^{name}: .* 600 rows count as 199,800 rows.*divide the weights by"):
+            run()
+        scaled()  # warnings are errors
+    groups = np.arange(len(X)) // 2
+    bootstrap_intervals(SCARClassifier().fit(X, s), X, s, sample_weight=w, groups=groups, n_resamples=20)

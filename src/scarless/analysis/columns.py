@@ -8,12 +8,11 @@ import numpy as np
 from scarless.analysis.labels import PROBABILITY
 from scarless.analysis.settings import Settings
 from scarless.checks.attributes import with_text_names
-from scarless.checks.options import check_counts
+from scarless.checks.options import MAX_MEAN_COUNT_WEIGHT, check_counts
 from scarless.diagnostics.leaks import Leak, columns_to_leave_out, find_leaks
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.shell_words import quoted
-from scarless.pair.groups import MAX_MEAN_COUNT_WEIGHT
 from scarless.raw.tables import read_numbers
 from scarless.scale.raw_columns import MAX_CATEGORIES
 

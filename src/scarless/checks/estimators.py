@@ -16,6 +16,13 @@ from sklearn.utils.validation import has_fit_parameter
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
+# Parameters of classifiers that weigh classes, with the values that leave all weights equal.
+_CLASS_WEIGHTS: dict[str, tuple[Any, ...]] = {
+    "class_weight": (None,),
+    "scale_pos_weight": (None, 1),
+    "is_unbalance": (None, False),
+    "auto_class_weights": (None,),
+}
 _TOOL_MODULES = ("sklearn.", "joblib.")
 _FITTING_TOOLS = {"sklearn.calibration": "CalibratedClassifierCV", "sklearn.ensemble._stacking": "StackingClassifier"}
 # Functions of scikit-learn that fit a model and then score it. Both steps use the same `y`, so both see labels.
@@ -93,6 +100,27 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight: Vector) -> None:
 def takes_weights(estimator: Any) -> bool:
     """Return whether an estimator, or the last step of a pipeline, accepts row weights."""
     return bool(has_fit_parameter(final_step(estimator), "sample_weight"))
+
+
+def warn_about_class_weights(model: Any) -> None:
+    """Warn if a classifier inside a model weighs the two values of its targets, so that its probabilities are wrong."""
+    given = model.get_params(deep=False)
+    inside = [(name, given.get(name)) for name in ("estimator", "propensity_estimator")]
+    several = given.get("estimators")
+    if isinstance(several, list | tuple):
+        inside += [each for each in several if isinstance(each, tuple) and len(each) == 2]
+    for name, each in inside:
+        if isinstance(each, type) or not hasattr(each, "get_params"):
+            continue
+        for key, value in each.get_params(deep=True).items():
+            option = key.rpartition("__")[2]
+            if option in _CLASS_WEIGHTS and value not in _CLASS_WEIGHTS[option]:
+                warn_user(
+                    f"{type(model).__name__}: {name} has {option}={value!r}, which changes the share of positive rows "
+                    "in its fit. Its probabilities are then wrong, and so are the estimates that come from them. Leave "
+                    f"{option} out. To call more rows positive, use a lower cut-off for the probabilities instead.",
+                    UserWarning,
+                )
 
 
 # --- tools that treat labels as classes

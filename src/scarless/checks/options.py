@@ -7,7 +7,12 @@ import numpy as np
 
 from scarless.checks.tables import refuse_invalid_vector
 from scarless.numerics.arrays import ArrayLike, Vector
+from scarless.outside.notices import warn_user
 
+#: Weights with a larger mean are treated as survey weights, not as counts of rows. By judgement.
+MAX_MEAN_COUNT_WEIGHT = 10.0
+BY_GROUPS = "pass groups='rows' for robust (sandwich) standard errors, which depend on the number of rows."
+BY_MEAN = "divide the weights by their mean, so that they add up to the number of rows."
 _MAX_NUMBER = 1e100
 _MAX_WHOLE = 2**63 - 1  # larger whole numbers do not fit into 64 bits
 _MAX_CHARACTERS_SHOWN = 80  # characters of a value in a message
@@ -265,11 +270,12 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     return np.asarray(np.ldexp(weight, -np.frexp(largest)[1]))
 
 
-def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
+def check_counts(sample_weight: ArrayLike | None, *, n_rows: int, user: str = "") -> Vector:
     """Return row weights that are numbers of rows, as in `fit`.
 
     Penalties and standard errors depend on the scale of the weights. Weights that are too large or too small are
-    therefore refused, not rescaled. Weights that are negligible compared with the largest weight become 0.
+    therefore refused, not rescaled. Weights that are negligible compared with the largest weight become 0. If `user` is
+    the name of a function or classifier, large weights cause a warning that its intervals are too narrow.
 
     Examples
     --------
@@ -279,7 +285,21 @@ def check_counts(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     weight = check_weight(sample_weight, n_rows=n_rows)
     largest = 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=np.float64)))
     refuse_extreme_counts(largest)
-    return np.where(weight < LOST_WEIGHT_SHARE * largest, 0.0, weight)
+    weight = np.where(weight < LOST_WEIGHT_SHARE * largest, 0.0, weight)
+    if user:
+        warn_about_heavy_rows(float(np.count_nonzero(weight)), float(weight.sum()), user, BY_MEAN)
+    return weight
+
+
+def warn_about_heavy_rows(n_rows: float, weight: float, name: str, remedy: str = BY_GROUPS) -> None:
+    """Warn if large weights make intervals as narrow as the intervals of many more rows."""
+    if weight > MAX_MEAN_COUNT_WEIGHT * n_rows:
+        warn_user(
+            f"{name}: because of their weights, the {n_rows:,.0f} rows count as {weight:,.0f} rows. Standard errors, "
+            f"intervals and p-values are as small as for {weight:,.0f} rows. If the weights are survey weights and not "
+            f"counts of rows, {remedy}",
+            UserWarning,
+        )
 
 
 def refuse_weight(n_bad: int, n_rows: int, first: int | None, value: float, place: str = "") -> NoReturn:

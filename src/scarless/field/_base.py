@@ -18,6 +18,7 @@ from scarless.checks.estimators import (
     final_step,
     fit_weighted,
     takes_weights,
+    warn_about_class_weights,
     warn_if_fitted_to_labels,
     warn_if_scored_by_labels,
 )
@@ -147,6 +148,8 @@ class FieldClassifier(ClassifierMixin, BaseEstimator):
         """Check the table, labels and weights of a fit; store the coding of the labels."""
         warn_if_fitted_to_labels(self)
         check_inner(self.estimator)
+        if hasattr(self, "predict_proba"):
+            warn_about_class_weights(self)
         refuse_own_engine(X, type(self).__name__)
         forget_fit(self)
         self._reader = self.estimator

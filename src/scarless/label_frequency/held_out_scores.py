@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from scarless.checks.estimators import final_step, fit_weighted, takes_weights
+from scarless.checks.estimators import final_step, fit_weighted, takes_weights, warn_about_class_weights
 from scarless.checks.options import check_choice, check_positive, check_share, check_whole
 from scarless.checks.tables import take_rows
 from scarless.engines.blas import MAX_ROWS_FOR_ONE_THREAD, trees_on_one_thread
@@ -55,6 +55,8 @@ class ScoreEstimator(LabelFrequencyEstimator):
         inner = self._inner()
         if inner is not None:
             check_scorer(inner, self._score_methods(), type(self).__name__)
+            if self._score_methods() == (PROBABILITY,):
+                warn_about_class_weights(self)
 
     def _score_methods(self) -> tuple[str, ...]:
         """Return the methods of a classifier that give scores, in order of preference."""

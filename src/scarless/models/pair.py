@@ -28,6 +28,7 @@ from scarless.checks.options import (
     check_weight,
     check_whole,
     shown,
+    warn_about_heavy_rows,
 )
 from scarless.checks.rows import check_rows, named_values, row_totals, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, check_table
@@ -65,7 +66,6 @@ from scarless.pair.crossed import SLOPE_C
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.fitted import FittedPair, GroupSums, GroupTotals, LookModels, NoRowIntervals, StandardErrors
 from scarless.pair.form import SUSPICION_P_VALUE, FormTest, check_form, unnamed_driver
-from scarless.pair.groups import warn_about_heavy_rows
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.logistic import Training
 from scarless.pair.look_checks import audit_gap, compare_audit_selection, entered_findings, fit_labels_alone

@@ -6,7 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from scarless.checks.options import check_jobs, check_positive, check_random_stream, check_share
+from scarless.checks.options import (
+    BY_MEAN,
+    check_jobs,
+    check_positive,
+    check_random_stream,
+    check_share,
+    warn_about_heavy_rows,
+)
 from scarless.checks.rows import LabelledRows
 from scarless.checks.tables import refuse_device
 from scarless.models.base import check_solver_options
@@ -33,7 +40,7 @@ from scarless.pair.crossed import (
 )
 from scarless.pair.fitted import FittedPair, digest_of
 from scarless.pair.folds import check_folds, refuse_odd_cv
-from scarless.pair.groups import BY_MEAN, GROUPS_NOT_SUPPORTED, check_groups, warn_about_heavy_rows, weights_for_groups
+from scarless.pair.groups import GROUPS_NOT_SUPPORTED, check_groups, weights_for_groups
 from scarless.pair.logistic import Training
 from scarless.pair.optima import IterationReport, warn_if_swappable
 from scarless.pair.problem import PairProblem

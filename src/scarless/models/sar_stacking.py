@@ -8,7 +8,15 @@ from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.options import check_flag, check_jobs, check_positive, check_share, check_whole, shown
+from scarless.checks.options import (
+    check_flag,
+    check_jobs,
+    check_positive,
+    check_share,
+    check_whole,
+    shown,
+    warn_about_heavy_rows,
+)
 from scarless.engines import attach
 from scarless.models.messages import (
     CLAIM_WARNING_Z,
@@ -40,7 +48,6 @@ from scarless.pair.groups import (
     check_groups,
     design_effect,
     is_rows_keyword,
-    warn_about_heavy_rows,
     weights_for_groups,
     widened,
     widened_recalibration,

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.options import check_choice
+from scarless.checks.options import BY_MEAN, check_choice, warn_about_heavy_rows
 from scarless.checks.rows import LabelledRows
 from scarless.engines import has_own_engine
 from scarless.label_frequency.names import (
@@ -216,6 +216,7 @@ class SCARClassifier(PairClassifier):
         given = Given(rows, np.arange(self.n_features_in_), np.arange(0))
         problem = given.problem(self.C, 1.0)
         self._store_fit(given, problem, self._fit_from_starts(problem, 1, 1e-10 if self.tol is None else self.tol))
+        warn_about_heavy_rows(float(rows.totals.n_rows), float(rows.totals.weight), type(self).__name__, BY_MEAN)
 
     def _class_probability(self, X: Any) -> Vector:
         check_is_fitted(self)

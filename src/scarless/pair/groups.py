@@ -37,7 +37,7 @@ import numpy as np
 from scipy import sparse
 
 from scarless.checks.labels import is_missing
-from scarless.checks.options import check_weight
+from scarless.checks.options import MAX_MEAN_COUNT_WEIGHT, check_weight
 from scarless.checks.rows import count_rows, warn_about_row_order
 from scarless.checks.tables import refuse_invalid_vector
 from scarless.engines import Engine, Rows, has_own_engine
@@ -56,8 +56,6 @@ GROUPS_NOT_SUPPORTED = (
     "parameters out, or use SAREMClassifierCV or SARStackingClassifier. Or fit without groups, and call "
     "scarless.diagnostics.bootstrap_intervals(model, X, s, groups=groups), which resamples whole groups."
 )
-#: Weights with a larger mean are treated as survey weights, not as counts of rows. By judgement.
-MAX_MEAN_COUNT_WEIGHT = 10.0
 LEVEL_COMPARED = 0.95  # confidence level at which quantiles are compared
 #: Largest number of groups for the jackknife. With more groups, the influence of one group is negligible. By
 #: judgement.
@@ -83,21 +81,6 @@ def weights_for_groups(sample_weight: Any, groups: Any) -> Any:
         return None  # equal weights are scaled to 1, the default
     weight = check_weight(sample_weight, n_rows=len(sample_weight))
     return weight * (np.count_nonzero(weight) / weight.sum())
-
-
-BY_GROUPS = "pass groups='rows' for robust (sandwich) standard errors, which depend on the number of rows."
-BY_MEAN = "divide the weights by their mean, so that they add up to the number of rows."
-
-
-def warn_about_heavy_rows(n_rows: float, weight: float, name: str, remedy: str = BY_GROUPS) -> None:
-    """Warn if large weights make intervals as narrow as the intervals of many more rows."""
-    if weight > MAX_MEAN_COUNT_WEIGHT * n_rows:
-        warn_user(
-            f"{name}: because of their weights, the {n_rows:,.0f} rows count as {weight:,.0f} rows. Standard errors "
-            f"and intervals are as narrow as for {weight:,.0f} rows. If the weights are survey weights and not counts "
-            f"of rows, {remedy}",
-            UserWarning,
-        )
 
 
 def check_groups(groups: Any, X: Any) -> Integers:

@@ -76,6 +76,7 @@ def test_a_fit_and_itself_do_not_differ_and_seem_to_share_rows(old):
     assert all(each.difference == 0 and each.p_value == 1 for each in found.differences)
     assert any(each.startswith("Both fits have the same number of rows and of labels.") for each in found.notes)
     assert found.notes[0].startswith("Intervals and p-values assume that the two fits used different rows.")
+    assert f"The class prior is {old.class_prior_:.3f} in both fits (" in str(found)
 
 
 def test_rankings(old, new):

@@ -102,6 +102,9 @@ class FitComparison:
         """Return the findings and notes as sentences."""
         lines = []
         for each in self.shares:
+            if f"{each.old:.3f}" == f"{each.new:.3f}":
+                lines.append(f"The {each.what} is {each.new:.3f} in both fits ({_interval(each)}{_p(each)}).")
+                continue
             how = "rose" if each.difference > 0 else "fell"
             sure = "clearly " if each.clear else ""
             tail = "" if each.clear else ", which may be chance" if np.isfinite(each.p_value) else ""

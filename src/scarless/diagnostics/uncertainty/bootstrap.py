@@ -17,7 +17,15 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from scarless.checks.estimators import opened
 from scarless.checks.looks import refuse_other_looks
-from scarless.checks.options import check_choice, check_counts, check_random_stream, check_share, check_whole
+from scarless.checks.options import (
+    BY_MEAN,
+    check_choice,
+    check_counts,
+    check_random_stream,
+    check_share,
+    check_whole,
+    warn_about_heavy_rows,
+)
 from scarless.checks.rows import (
     LabelledRows,
     check_rows_again,
@@ -41,6 +49,7 @@ from scarless.outside.notices import warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.groups import check_groups
 
+_NAME = "bootstrap_intervals"
 _ATTRIBUTES = ("class_prior_", "label_frequency_", "coef_", "intercept_", "propensity_coef_", "propensity_intercept_")
 _MIN_RESAMPLES = 20  # with fewer, the ends of intervals are too uncertain
 _SHOWN_ROWS = 20
@@ -342,9 +351,10 @@ def _job(
         X = known_rows(X)
         rows = check_rows_again(model, X, s, sample_weight)
         _refuse_shares(rows.totals.weight, int(rows.totals.n_rows))
+        warn_about_heavy_rows(float(rows.totals.n_rows), rows.totals.weight, _NAME, BY_MEAN)
         return _InEngine(model, X, rows)
     refuse_own_engine(X, f"bootstrap_intervals of this {type(model).__name__}")
-    weight = check_counts(sample_weight, n_rows=n)
+    weight = check_counts(sample_weight, n_rows=n, user="" if group is not None else _NAME)
     _refuse_shares(float(weight.sum()), int(np.count_nonzero(weight)))
     return _InMemory(model, X, s, weight, params, group)
 
