@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from scarless import PropensityWeightedClassifier
+from scarless import PropensityWeightedClassifier, SCARClassifier
 from scarless.metrics import make_pu_scorer
 from scarless.models.propensity_weighted import implied_prior
 from scarless.pair.logistic import engine_of
@@ -86,6 +86,7 @@ def test_em_with_logistic_regression_reaches_the_direct_maximum(pu):
     np.testing.assert_allclose(parameters(em.estimator_), parameters(direct), atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:PropensityWeightedClassifier. the estimate of the risk is negative:UserWarning")
 def test_the_likelihood_beats_the_risk_for_small_propensities(simulated):
     errors = {"risk": [], "likelihood": []}
     for seed in range(8):
@@ -149,6 +150,7 @@ def test_a_second_fit_forgets_the_first(pu):
     assert not hasattr(model, "estimator_")
 
 
+@pytest.mark.filterwarnings("ignore:PropensityWeightedClassifier. the estimate of the risk is negative:UserWarning")
 @pytest.mark.parametrize("in_pipeline", [False, True])
 def test_routed_propensities_follow_their_rows(pu, in_pipeline):
     with config_context(enable_metadata_routing=True):
@@ -311,8 +313,26 @@ def test_probabilities_of_a_label_are_no_propensities(method, seed):
         assert model.fit(X, s, propensity=score).class_prior_ > 0.8
     assert abs(model.fit(X, s, propensity=e).class_prior_ - y.mean()) < 0.07
     if method == "risk":
-        with pytest.warns(UserWarning, match=r"the classifier and the propensities predict [0-9.]+ labelled rows"):
-            model.fit(X, s, propensity=1.0 - e)
+        with pytest.warns(UserWarning, match="the estimate of the risk is negative"):
+            model.fit(X, s, propensity=rng.permutation(e))
+
+
+@pytest.mark.parametrize("share", [0.18, 0.38])
+def test_a_label_frequency_that_is_too_low_gets_a_warning(share):
+    """With the right one, the risk is positive, and both methods find the class prior."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 5))
+    z = 3.0 * X @ [1.0, -1.0, 0.5, 0.0, 0.0]
+    y = rng.random(5000) < expit(z - np.quantile(z, 1.0 - share))
+    s = (y & (rng.random(5000) < 0.5)).astype(int)
+    for method in ("risk", "likelihood"):
+        assert abs(SCARClassifier(0.5, method=method).fit(X, s).class_prior_ - y.mean()) < 0.03
+    with pytest.warns(
+        UserWarning, match=r"SCARClassifier: the estimate of the risk is negative \(-.* per row\), but no"
+    ):
+        assert SCARClassifier(0.2).fit(X, s).class_prior_ > 2 * y.mean()
+    with pytest.warns(UserWarning, match=r"gives a class prior of 0\.[0-9]+, .* but the propensities imply 0\.[0-9]+"):
+        SCARClassifier(0.2, method="likelihood").fit(X, s)
 
 
 @pytest.mark.parametrize("wrong", [0.5, "10", True, np.nan, 10**400])

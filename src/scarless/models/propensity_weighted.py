@@ -170,6 +170,7 @@ _LABEL_PROBABILITY_Z, _PRIOR_OF_LABEL_PROBABILITIES = 2.0, 0.8
 #: Smallest difference between expected and actual number of labels, in standard errors and relative, for a warning.
 #: Evidence: in the same tables, right propensities with noise of 30% gave differences of up to 0.12 of the labels.
 _LABELS_WARNING_Z, _MIN_LABELS_DIFFERENCE = 4.0, 0.12
+_MIN_LABELLED_FOR_RISK = 20  # with fewer labelled rows, a risk is often negative by chance
 
 ADVICE = {
     "memorised": (
@@ -306,11 +307,11 @@ def fit_known(
         read = labelled_rows(read, model._coding)
     if isinstance(read, LabelledRows):
         rows = read.engine.derive(_constant, e) if isinstance(e, float) else attach(read.engine, e=e)
-        rows = _fit_logistic(model, rows, read.totals.weight, method)
+        rows, objective = _fit_logistic(model, rows, read.totals.weight, method)
     else:
         vector = np.full(read.s.size, e) if isinstance(e, float) else e
         p = _fit_estimator(model, read, vector, method)
-        rows = engine_of(np.empty((p.size, 0)), s=read.s, w=read.weight, e=vector, f=p)
+        rows, objective = engine_of(np.empty((p.size, 0)), s=read.s, w=read.weight, e=vector, f=p), 0.0
     totals, implied = row_totals(rows), implied_prior(rows)
     found = ExpectedLabels(*rows.total(_block_expected_labels))
     model.label_frequency_ = float(found.by_fit / found.positives)
@@ -327,9 +328,11 @@ def fit_known(
     elif model._corrects:
         _compare_priors(model, implied, totals.labelled_share, method)
         # The mean probability of this model always equals the mean of s/e, so it cannot show wrong propensities.
-        only_logistic = is_given and method == "risk" and model.estimator is None
-        if only_logistic and implied.mean < 1 and not _has_few_effective(implied):
-            _compare_labels(model, found, float(totals.labelled))
+        if implied.mean < 1 and method == "risk" and model.estimator is None and not _has_few_effective(implied):
+            if objective < 0 and totals.labelled >= _MIN_LABELLED_FOR_RISK:
+                _warn_about_negative_risk(type(model).__name__, objective)
+            elif is_given:
+                _compare_labels(model, found, float(totals.labelled))
     if method == "risk":
         warn_if_few_effective(implied, type(model).__name__, remedy=remedy)
 
@@ -353,8 +356,8 @@ def _compare_priors(model: Any, implied: ImpliedPrior, labelled_share: float, me
     warn_if_priors_differ(model.class_prior_, implied, labelled_share, type(model).__name__, model=kind)
 
 
-def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> Engine:
-    """Fit the logistic model, and return the rows with their class probability ``f``."""
+def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> tuple[Engine, float]:
+    """Fit the logistic model; return the rows with their class probability ``f``, and the objective per row."""
     design, tol = all_columns(rows), 1e-8 if model.tol is None else model.tol
     options: dict[str, Any] = {"C": model.C, "tol": tol, "max_iter": model.max_iter}
     if method == "risk":
@@ -364,7 +367,17 @@ def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> Engin
     warn_unless_converged(solution, type(model).__name__, total_weight=weight, tol=tol)
     model._store_linear(solution.parameters, design)
     model.n_iter_ = solution.n_iter
-    return with_probability(rows, design, solution.parameters, "f")
+    return with_probability(rows, design, solution.parameters, "f"), float(solution.value) / weight
+
+
+def _warn_about_negative_risk(name: str, value: float) -> None:
+    warn_user(
+        f"{name}: the estimate of the risk is negative ({value:.2g} per row), but no classifier has a negative risk. "
+        "The classifier therefore fits single labelled rows with large weights 1/e, and most of its probabilities are "
+        "close to 0 or 1. Either the propensities are too low, or there are too few labelled rows for so many columns. "
+        "Check the propensities, and use method='likelihood', a smaller C or fewer columns.",
+        UserWarning,
+    )
 
 
 def _fit_estimator(model: Any, training: Training, e: Vector, method: str) -> Vector:
