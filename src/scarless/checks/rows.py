@@ -370,8 +370,11 @@ def _block_given(X: Any, rows: Rows) -> tuple[float]:
 
 def _coded(X: Any, rows: Rows, coding: LabelCoding, largest: float) -> dict[str, Vector]:
     """Return labels as 0 and 1, and weights; weights that are negligible compared with the largest become 0."""
-    w = np.asarray(rows["w"], dtype=np.float64) if "w" in rows else np.ones(rows.size)
     s = (np.asarray(rows["y"]).reshape(-1) == coding.classes[coding.positive]).astype(np.float64)
+    if "w" not in rows:
+        xp = namespace_of(X)
+        return {"s": s, "w": np.ones(s.size) if xp is np else xp.ones(s.size, dtype=xp.float64, device=X.device)}
+    w = np.asarray(rows["w"], dtype=np.float64)
     return {"s": s, "w": np.where(w < LOST_WEIGHT_SHARE * largest, 0.0, w)}
 
 
