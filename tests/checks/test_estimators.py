@@ -151,8 +151,7 @@ BALANCED = LogisticRegression(class_weight="balanced")
         SARStackingClassifier([("balanced", BALANCED)], propensity_attributes=[1], cv=2),
         PropensityWeightedClassifier(BALANCED),
         SCARClassifier(0.5, estimator=BALANCED),
-        NaiveClassifier(BALANCED),
-        NaiveClassifier(make_pipeline(StandardScaler(), BALANCED)),
+        SCARClassifier(0.5, estimator=make_pipeline(StandardScaler(), BALANCED)),
         PGlinClassifier(BALANCED),
         LBEClassifier(propensity_estimator=BALANCED),
         ElkanNoto(BALANCED),
@@ -171,8 +170,9 @@ def test_class_weights_inside_a_model_warn(model):
     assert "Leave class_weight out" in texts[0]
 
 
-def test_class_weights_do_not_warn_where_only_a_ranking_matters():
+def test_class_weights_do_not_warn_where_no_labels_are_corrected():
     """Warnings are errors in these tests."""
     ThresholdedNaiveClassifier(BALANCED).fit(X, S)
     DEDPUL(BALANCED).fit(X, S)
-    NaiveClassifier(LogisticRegression(class_weight=None)).fit(X, S)
+    NaiveClassifier(BALANCED).fit(X, S)
+    SCARClassifier(0.5, estimator=LogisticRegression(class_weight=None)).fit(X, S)

@@ -167,6 +167,7 @@ def test_the_interval_of_weighted_rows_is_close_to_that_of_copies():
     assert weighted.high - weighted.low < 0.9 * (plain.high - plain.low)  # about 450 rows in place of 300
 
 
+@pytest.mark.filterwarnings("ignore:ElkanNoto. because of their weights:UserWarning")
 def test_too_many_copies_for_half_samples():
     model = ElkanNoto("precomputed", n_resamples=20)
     with pytest.raises(

@@ -93,7 +93,7 @@ def test_values_at_missing_looks_do_not_matter(sites, fitted):
 
 def test_visit_attributes_are_not_in_the_class_model(sites, fitted):
     table, _ = sites
-    other = table.assign(**dict.fromkeys(EFFORT, 1.0))
+    other = table.assign(**{name: table[name].to_numpy()[::-1] for name in EFFORT})
     np.testing.assert_array_equal(fitted.predict_proba(other), fitted.predict_proba(table))
     assert not np.allclose(fitted.predict_propensity(other, look=0), fitted.predict_propensity(table, look=0))
     without = table.drop(columns=EFFORT)

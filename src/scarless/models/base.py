@@ -207,9 +207,9 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         """Check the table, labels and weights of a fit."""
         if self._corrects:
             warn_if_fitted_to_labels(self)
+            warn_about_class_weights(self)
         refuse_own_engine(X, f"{type(self).__name__} with these parameters")
         forget_fit(self)
-        warn_about_class_weights(self)
         self._reader = self._inner()
         table, s, self._coding = check_labelled_table(self, X, y, inner=self._reader, pos_label=self.pos_label)
         self.classes_ = self._coding.classes

@@ -23,7 +23,9 @@ from scarless.models.base import (
     need_labels,
 )
 from scarless.models.messages import warn_unless_converged
-from scarless.numerics.arrays import Array, ArrayLike, Vector, at_least, at_most
+from scarless.numerics.arrays import Array, ArrayLike, Vector, at_least, at_most, namespace_of
+from scarless.numerics.likelihood import sigmoid, softplus
+from scarless.numerics.linear import Design, logits
 from scarless.outside.notices import warn_user
 from scarless.pair.crossed import (
     CrossedKnown,
@@ -170,7 +172,10 @@ _LABEL_PROBABILITY_Z, _PRIOR_OF_LABEL_PROBABILITIES = 2.0, 0.8
 #: Smallest difference between expected and actual number of labels, in standard errors and relative, for a warning.
 #: Evidence: in the same tables, right propensities with noise of 30% gave differences of up to 0.12 of the labels.
 _LABELS_WARNING_Z, _MIN_LABELS_DIFFERENCE = 4.0, 0.12
-_MIN_LABELLED_FOR_RISK = 20  # with fewer labelled rows, a risk is often negative by chance
+#: A negative risk is significant if it is more than this number of standard errors below 0. Evidence: with right
+#: propensities it was never below -3.5 in 419 simulated tables of 100 to 5,000 rows, some of them separable. With 0.7
+#: times the right propensities and 5,000 rows, it was below -4 in 51% of the tables.
+_NEGATIVE_RISK_Z = 4.0
 
 ADVICE = {
     "memorised": (
@@ -307,11 +312,11 @@ def fit_known(
         read = labelled_rows(read, model._coding)
     if isinstance(read, LabelledRows):
         rows = read.engine.derive(_constant, e) if isinstance(e, float) else attach(read.engine, e=e)
-        rows, objective = _fit_logistic(model, rows, read.totals.weight, method)
+        rows, risk = _fit_logistic(model, rows, read.totals.weight, method)
     else:
         vector = np.full(read.s.size, e) if isinstance(e, float) else e
         p = _fit_estimator(model, read, vector, method)
-        rows, objective = engine_of(np.empty((p.size, 0)), s=read.s, w=read.weight, e=vector, f=p), 0.0
+        rows, risk = engine_of(np.empty((p.size, 0)), s=read.s, w=read.weight, e=vector, f=p), None
     totals, implied = row_totals(rows), implied_prior(rows)
     found = ExpectedLabels(*rows.total(_block_expected_labels))
     model.label_frequency_ = float(found.by_fit / found.positives)
@@ -329,8 +334,8 @@ def fit_known(
         _compare_priors(model, implied, totals.labelled_share, method)
         # The mean probability of this model always equals the mean of s/e, so it cannot show wrong propensities.
         if implied.mean < 1 and method == "risk" and model.estimator is None and not _has_few_effective(implied):
-            if objective < 0 and totals.labelled >= _MIN_LABELLED_FOR_RISK:
-                _warn_about_negative_risk(type(model).__name__, objective)
+            if risk is not None and risk.is_negative:
+                _warn_about_negative_risk(type(model).__name__, float(risk.total) / totals.weight)
             elif is_given:
                 _compare_labels(model, found, float(totals.labelled))
     if method == "risk":
@@ -356,18 +361,42 @@ def _compare_priors(model: Any, implied: ImpliedPrior, labelled_share: float, me
     warn_if_priors_differ(model.class_prior_, implied, labelled_share, type(model).__name__, model=kind)
 
 
-def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> tuple[Engine, float]:
-    """Fit the logistic model; return the rows with their class probability ``f``, and the objective per row."""
+class Risk(NamedTuple):
+    """Propensity-weighted risk: the sum over rows, and its variance if model and propensities are right."""
+
+    total: Any
+    variance: Any
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether the risk is significantly below 0."""
+        return bool(self.total < -_NEGATIVE_RISK_Z * np.sqrt(float(self.variance)))
+
+
+def _block_risk(X: Any, rows: Rows, design: Design, beta: Vector) -> Risk:
+    z, w = logits(design.take(X), beta), rows["w"]
+    f = sigmoid(z)
+    with np.errstate(over="ignore"):  # a variance that overflows makes no risk significant
+        spread = w * z * namespace_of(z).sqrt(f / at_least(rows["e"], _MIN_PROPENSITY) - f * f)  # the variance of s/e
+        return Risk(w @ (softplus(z) - rows["t"] * z), spread @ spread)
+
+
+def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> tuple[Engine, Risk | None]:
+    """Fit the logistic model; return the rows with their class probability ``f``, and the risk if it is negative."""
     design, tol = all_columns(rows), 1e-8 if model.tol is None else model.tol
     options: dict[str, Any] = {"C": model.C, "tol": tol, "max_iter": model.max_iter}
+    risk = None
     if method == "risk":
-        solution = fit_targets(with_shares(rows), design, **options)
+        targets = with_shares(rows)
+        solution = fit_targets(targets, design, **options)
+        if solution.value < 0:
+            risk = Risk(*targets.total(_block_risk, design, solution.parameters))
     else:
         solution = fit_known_propensity(rows, design, **options)
     warn_unless_converged(solution, type(model).__name__, total_weight=weight, tol=tol)
     model._store_linear(solution.parameters, design)
     model.n_iter_ = solution.n_iter
-    return with_probability(rows, design, solution.parameters, "f"), float(solution.value) / weight
+    return with_probability(rows, design, solution.parameters, "f"), risk
 
 
 def _warn_about_negative_risk(name: str, value: float) -> None:
