@@ -263,6 +263,16 @@ def test_a_weight_column_must_be_numeric_without_missing_values(patients):
         analyse(patients, "diagnosed", scar=True, columns=ColumnRoles(sample_weight="age"))
 
 
+@pytest.mark.parametrize("propensity", [["visits"], "all"])
+def test_numbers_that_may_be_codes_are_reported_once(patients, propensity):
+    """With "all", a naive model is fitted too; warnings are errors in these tests."""
+    table = patients.assign(
+        pressure=np.where(np.arange(len(patients)) % 30, np.arange(len(patients)) % 50 + 90.0, -999)
+    )
+    found = analyse(table, "diagnosed", propensity_attributes=propensity, model="logistic", columns=WITHOUT)
+    assert sum("'pressure' has -999 in " in note for note in found.notes) == 1
+
+
 def test_notes_report_possible_swaps_and_warnings_of_the_fit(patients):
     found = analyse(patients, "diagnosed", propensity_attributes="all", model="logistic", columns=WITHOUT)
     assert found.notes[0] == EITHER_WAY

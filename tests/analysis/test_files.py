@@ -223,6 +223,14 @@ def test_inspect_uses_a_sample_of_a_folder_and_reports_slow_files(claims, monkey
     assert "Files: 4 row groups have 100 rows each" in said
 
 
+def test_codes_in_a_sample_of_the_rows_are_reported(tmp_path, monkeypatch, capsys):
+    table = patients(pressure=np.where(np.arange(N) % 30, np.arange(N) % 50 + 90.0, -999.0))
+    write(tmp_path / "claims", table)
+    monkeypatch.chdir(tmp_path)
+    assert main(FIT) == 0
+    assert capsys.readouterr().out.count("'pressure' has -999 in 40 rows") == 1
+
+
 def test_combinations_are_counted_and_all_audited_rows_are_returned(tmp_path):
     rng = np.random.default_rng(0)
     checked = np.where(rng.random(N) < 0.05, rng.integers(0, 2, N), np.nan)

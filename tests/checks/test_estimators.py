@@ -8,6 +8,7 @@ from scipy.special import expit
 from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
@@ -20,12 +21,14 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from scarless import (
     NaiveClassifier,
     PropensityWeightedClassifier,
+    PublishedEMClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
     SARStackingClassifier,
@@ -147,10 +150,11 @@ BALANCED = LogisticRegression(class_weight="balanced")
 @pytest.mark.parametrize(
     "model",
     [
-        SAREMClassifier(BALANCED, propensity_attributes=[1], max_iter=2),
-        SARStackingClassifier([("balanced", BALANCED)], propensity_attributes=[1], cv=2),
+        PublishedEMClassifier(BALANCED, propensity_attributes=[1], max_iter=2),
         PropensityWeightedClassifier(BALANCED),
+        PropensityWeightedClassifier(GaussianNB(priors=[0.5, 0.5])),
         SCARClassifier(0.5, estimator=BALANCED),
+        SCARClassifier(0.5, method="likelihood", estimator=BALANCED),
         SCARClassifier(0.5, estimator=make_pipeline(StandardScaler(), BALANCED)),
         PGlinClassifier(BALANCED),
         LBEClassifier(propensity_estimator=BALANCED),
@@ -163,16 +167,40 @@ def test_class_weights_inside_a_model_warn(model):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         model.fit(X, S, **given)
-    texts = [str(one.message) for one in told if "class_weight" in str(one.message)]
+    texts = [str(one.message) for one in told if "which changes the share of positive" in str(one.message)]
     assert len(texts) == 1
+    option = "priors" if isinstance(getattr(model, "estimator", None), GaussianNB) else "class_weight"
     assert texts[0].startswith(f"{type(model).__name__}: ")
-    assert "has class_weight='balanced', which changes the share of positive rows in its fit" in texts[0]
-    assert "Leave class_weight out" in texts[0]
+    assert f"has {option}=" in texts[0]
+    assert f"Leave {option} out" in texts[0]
 
 
-def test_class_weights_do_not_warn_where_no_labels_are_corrected():
+@pytest.mark.parametrize(
+    "model",
+    [
+        ThresholdedNaiveClassifier(BALANCED),  # no labels are corrected
+        NaiveClassifier(BALANCED),
+        DEDPUL(BALANCED),
+        SCARClassifier(0.5, estimator=LogisticRegression(class_weight={0: 1, 1: 1})),
+        SCARClassifier(0.5, estimator=make_pipeline(SelectFromModel(BALANCED), LogisticRegression())),
+    ],
+    ids=["ranking", "naive", "frequency", "equal weights", "selection of columns"],
+)
+def test_harmless_class_weights_do_not_warn(model):
     """Warnings are errors in these tests."""
-    ThresholdedNaiveClassifier(BALANCED).fit(X, S)
-    DEDPUL(BALANCED).fit(X, S)
-    NaiveClassifier(BALANCED).fit(X, S)
-    SCARClassifier(0.5, estimator=LogisticRegression(class_weight=None)).fit(X, S)
+    model.fit(X, S)
+
+
+def test_class_weights_do_not_change_models_that_recalibrate(simulated):
+    """These do not warn; a model that uses the probabilities as they are has another class prior."""
+    pu = simulated(n=3000)
+    plain = LogisticRegression()
+    for make in (
+        lambda inner: SAREMClassifier(inner, propensity_attributes=[1], random_state=0).fit(pu.X, pu.s),
+        lambda inner: SARStackingClassifier([("a", inner)], propensity_attributes=[1], random_state=0).fit(pu.X, pu.s),
+    ):
+        assert make(BALANCED).class_prior_ == pytest.approx(make(plain).class_prior_, abs=0.02)
+    with pytest.warns(UserWarning, match="estimator has class_weight='balanced'"):
+        balanced = PropensityWeightedClassifier(BALANCED).fit(pu.X, pu.s, propensity=pu.e)
+    right = PropensityWeightedClassifier(plain).fit(pu.X, pu.s, propensity=pu.e)
+    assert abs(balanced.class_prior_ - right.class_prior_) > 0.03

@@ -311,8 +311,21 @@ def test_probabilities_of_a_label_are_no_propensities(method, seed):
         assert model.fit(X, s, propensity=score).class_prior_ > 0.8
     assert abs(model.fit(X, s, propensity=e).class_prior_ - y.mean()) < 0.07
     if method == "risk":
-        with pytest.warns(UserWarning, match="the estimate of the risk is negative"):
+        with pytest.warns(UserWarning, match="the estimate of the risk is negative.* Either the propensities are too"):
             model.fit(X, s, propensity=1.0 - e)
+
+
+def test_probabilities_that_do_not_predict_the_number_of_labels_get_a_warning():
+    """The penalty is so strong that the risk is not negative, although the propensities are wrong."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    y, e = rng.random(3000) < expit(1.5 * X[:, 0] - 0.7), expit(1.5 * X[:, 1] - 0.5)
+    s = (y & (rng.random(3000) < e)).astype(int)
+    wrong = np.clip(expit(-0.5 * X[:, 1]), 0.2, 0.9)
+    with pytest.warns(
+        UserWarning, match=r"predict 540 labelled rows \(.*\), but \d+ are labelled\. Possible causes are"
+    ):
+        PropensityWeightedClassifier(C=0.0003).fit(X, s, propensity=wrong)
 
 
 @pytest.mark.parametrize("share", [0.18, 0.38])
@@ -326,7 +339,8 @@ def test_a_label_frequency_that_is_too_low_gets_a_warning(share):
     for method in ("risk", "likelihood"):
         assert abs(SCARClassifier(0.5, method=method).fit(X, s).class_prior_ - y.mean()) < 0.03
     with pytest.warns(
-        UserWarning, match=r"SCARClassifier: the estimate of the risk is negative \(-.* per row\), but no"
+        UserWarning,
+        match=r"SCARClassifier: the estimate of the risk is negative \(-.*Either the label frequency is too",
     ):
         assert SCARClassifier(0.2).fit(X, s).class_prior_ > 2 * y.mean()
     with pytest.warns(UserWarning, match=r"gives a class prior of 0\.[0-9]+, .* but the propensities imply 0\.[0-9]+"):

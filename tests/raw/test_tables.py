@@ -1,5 +1,6 @@
 """Columns of numbers with a few odd cells: read as numbers, reported, refused, or left as text."""
 
+import re
 import warnings
 
 import numpy as np
@@ -9,7 +10,14 @@ import pytest
 
 from scarless import NaiveClassifier, SAREMClassifier, TableClassifier
 from scarless.raw.cells import NumberRange, read_cell, read_column
-from scarless.raw.tables import numbers_again, odd_numbers, read_numbers, scales_of, warn_if_far_outside
+from scarless.raw.tables import (
+    notes_on_odd_numbers,
+    numbers_again,
+    odd_numbers,
+    read_numbers,
+    scales_of,
+    warn_if_far_outside,
+)
 
 N = 1500
 
@@ -308,15 +316,27 @@ SIZES = np.random.default_rng(0).lognormal(0.0, 2.0, N)
         ([*AGES, 1e9], {1e9: 1}),
         ([*AGES, 1e9, 2e9, -999, -999], {-999: 2, 1e9: 1, 2e9: 1}),
         ([*AGES, 888, 888, 999], {888: 2, 999: 1}),
+        ([*AGES, 997, 998, 999, 999], {997: 1, 998: 1, 999: 2}),
+        ([*AGES, 65535, 65535], {65535: 2}),
         ([*AGES, -1, -1, -9], {-9: 1, -1: 2}),
-        ([*np.repeat(np.arange(20.0), 3), *[-1] * 9], {-1: 9}),  # more frequent than 0
+        ([*AGES, -1, -1, -2, -7, -8, -9], {-9: 1, -8: 1, -7: 1, -2: 1, -1: 2}),
+        ([*np.repeat(np.arange(20.0), 6), *[-1] * 19], {-1: 19}),  # more than three times as frequent as 0
+        ([*np.repeat(np.arange(1.0, 6), 9), *[-9] * 3], {-9: 3}),
+        ([*np.repeat([0.0, 1.0], 30), 9, 9], {9: 2}),
+        ([*np.linspace(0, 600, 100), *[999.0] * 5], {999: 5}),  # far more frequent than the numbers near it
+        ([*np.linspace(-500, 2000, 100), *[-999.0] * 5], {-999: 5}),
         ([*AGES, 999], {}),  # a single one may be a measurement
         ([*AGES, -1], {}),
-        ([*np.linspace(0, 600, 100), 999.0, 999.0], {}),  # not far from the others
+        ([*np.linspace(0, 600, 100), 999.0, 999.0], {}),  # not far from the others, and not frequent
         ([*np.repeat(np.arange(20.0), 3), -1, -1], {}),  # such as a temperature
         ([*np.repeat(np.arange(5.0), 30), -1, -1], {}),  # a scale from -1 to 4
+        ([*np.repeat(np.arange(30.0), 5), *[-1] * 20, *[-2] * 9], {}),  # days after a date
         ([*np.linspace(-3, 3, 60), -9.0, -9.0], {}),  # there are other negative numbers
+        ([*np.repeat([9.0, 19, 29, 39, 49], 9), 99, 99], {}),  # prices
+        ([*np.repeat([0.0, 1, 365], 30)], {}),  # so few different numbers may be categories
+        ([*np.repeat(20231215.0 + np.arange(17), 5), *[20240101] * 9], {}),  # dates; too many rows for errors
         (SIZES, {}),
+        ([*np.exp(np.arange(30.0)), np.exp(50.0)], {}),  # a long tail
         ([*np.ones(30), 1e9], {}),  # no range to compare with
         ([1.0, 2.0, 1e9], {}),
         ([], {}),
@@ -327,7 +347,7 @@ def test_numbers_that_look_like_codes_or_errors_are_found(values, odd):
     assert found.numbers == odd
     if odd:
         assert found.low == np.nanmin([value for value in values if value not in odd])
-        assert {number: values[row] for number, row in found.first.items()} == {number: number for number in odd}
+        assert found.high == np.nanmax([value for value in values if value not in odd])
 
 
 def test_continuous_columns_with_long_tails_have_no_odd_numbers():
@@ -340,19 +360,33 @@ def test_continuous_columns_with_long_tails_have_no_odd_numbers():
         rng.binomial(1, 0.3, N),
     ]
     draws = [each for _ in range(40) for each in (rng.permutation(draws[k]).astype(float) for k in range(5))]
-    draws += [rng.pareto(1.5, N) for _ in range(100)]
+    draws += [rng.pareto(shape, N) for _ in range(100) for shape in (0.5, 1.5)]
+    draws += [np.round(rng.normal(8, 4, N)) for _ in range(100)]  # temperatures
     assert sum(bool(odd_numbers(each).numbers) for each in draws) <= 2
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_odd_numbers_are_reported_with_their_rows(frame):
-    age, pay = [*AGES[:100], *[-999.0] * 5], [*AGES[:104], 1e9]
+def test_odd_numbers_are_reported_by_column(frame):
+    age, pay = [*AGES[:100], *[-999.0] * 5], [*AGES[:104], 123456789.0]
     _, (note,), _ = read_numbers(frame({"age": age, "pay": pay, "flag": [True, False] * 52 + [True], "one": age}))
     low = f"{AGES[:100].min():g} and {AGES[:100].max():g}"
-    assert f"'age' has -999 in 5 rows, and its other numbers are between {low}; 'pay' has 1e+09 in row 105" in note
+    assert f"'age' has -999 in 5 rows, and its other numbers are between {low}; 'pay' has 123456789 in 1 row" in note
     assert "table['age'].replace(-999, float('nan'))" in note
     many = frame({f"x{j}": age for j in range(9)})
-    assert "; 3 more columns have such numbers (rows are counted from 1)" in read_numbers(many)[1][0]
+    assert "; 3 more columns have such numbers. The models" in read_numbers(many)[1][0]
+
+
+def test_the_advice_on_a_code_works():
+    for code in (99999999.0, 0.1 + 1e7):
+        column = pd.Series([*AGES, *[code] * 5])
+        (note,) = notes_on_odd_numbers(column.to_frame("x"))
+        advice = re.search(r"table\['x'\]\.replace\(.*?float\('nan'\)\)", note).group()
+        assert eval(advice, {"table": {"x": column}}).isna().sum() == 5
+
+
+def test_columns_of_intervals_are_no_numbers():
+    table = pd.DataFrame({"age": pd.interval_range(0, 300)})
+    assert read_numbers(table)[1:] == ([], [])
 
 
 def test_a_table_classifier_warns_about_codes_for_missing_values():
@@ -368,7 +402,10 @@ def test_new_rows_that_are_mostly_outside_the_range_of_the_fit_are_named():
     mmol = pd.DataFrame({"glucose": np.linspace(4.0, 16.0, 12)})
     with pytest.warns(UserWarning, match="12 of 12 rows have a value of 'glucose' that is outside the range of all"):
         warn_if_far_outside(mmol, scales)
+    with pytest.warns(UserWarning, match="12 of 40 rows have a value of 'glucose'"):  # missing cells do not count
+        warn_if_far_outside(mmol.reindex(range(40)), scales)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_if_far_outside(mmol.head(9), scales)  # too few rows to tell
+        warn_if_far_outside(mmol.assign(glucose=pd.Series([*[5.0] * 9, *[np.nan] * 3])), scales)
         warn_if_far_outside(pd.DataFrame({"glucose": [*np.linspace(40.0, 69.0, 12), *[100.0] * 12]}), scales)

@@ -84,7 +84,7 @@ def test_values_at_missing_looks_do_not_matter(sites, fitted):
     table, S = sites
     gaps, odd = table.copy(), table.copy()
     gaps[EFFORT] = gaps[EFFORT].where(np.isfinite(S))
-    odd[EFFORT] = odd[EFFORT].where(np.isfinite(S), 999.0)
+    odd[EFFORT] = odd[EFFORT].where(np.isfinite(S), 1234.5)
     for other in (gaps, odd):
         again = classifier().fit(other, S)
         np.testing.assert_allclose(again.estimator_.visit_coef_, fitted.estimator_.visit_coef_, rtol=1e-6)

@@ -490,9 +490,11 @@ def analyse_table(
     kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks, "history": history}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
     if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
-        classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # The fit above has warned about the same table.
+            classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
-    before += notes
+    before += [note for note in notes if note not in before]  # The fit reads the numbers again.
     return made
 
 

@@ -27,6 +27,7 @@ from scarless.analysis.values import notes_on
 from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
 from scarless.raw import TableClassifier
+from scarless.raw.tables import notes_on_odd_numbers
 from scarless.scale import ParquetRows, WrittenPredictions, file_advice
 from scarless.scale.samples import draw_rows
 
@@ -286,7 +287,8 @@ def analyse_files(
     counts = FileLabelCounts.of(drawn.kinds, settings)
     observed, pos_label = counts.of_sample(sample, settings), _pos_label(counts, drawn.labels, settings)
     features, feature_notes, leaks = choose_features(sample, settings, observed.s)
-    before = [*(counts.observed.notes if settings.informed else ()), *notes_on(settings), *feature_notes]
+    observed_notes = counts.observed.notes if settings.informed else ()
+    before = [*observed_notes, *notes_on_odd_numbers(sample[features]), *notes_on(settings), *feature_notes]
     given = {"sample_weight": settings.sample_weight} if settings.sample_weight else {}
     given |= {"audit": settings.audit} if settings.audit else {}
 

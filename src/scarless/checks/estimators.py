@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+import numpy as np
 from sklearn import config_context
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -16,12 +17,15 @@ from sklearn.utils.validation import has_fit_parameter
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import warn_user
 
-# Parameters of classifiers that weigh classes, with the values that leave all weights equal.
+# Parameters of classifiers that give the classes weights or shares, with values that change nothing.
 _CLASS_WEIGHTS: dict[str, tuple[Any, ...]] = {
     "class_weight": (None,),
+    "class_weights": (None,),
     "scale_pos_weight": (None, 1),
     "is_unbalance": (None, False),
     "auto_class_weights": (None,),
+    "priors": (None,),
+    "class_prior": (None,),
 }
 _TOOL_MODULES = ("sklearn.", "joblib.")
 _FITTING_TOOLS = {"sklearn.calibration": "CalibratedClassifierCV", "sklearn.ensemble._stacking": "StackingClassifier"}
@@ -102,25 +106,32 @@ def takes_weights(estimator: Any) -> bool:
     return bool(has_fit_parameter(final_step(estimator), "sample_weight"))
 
 
-def warn_about_class_weights(model: Any) -> None:
-    """Warn if a classifier inside a model weighs the two values of its targets, so that its probabilities are wrong."""
-    given = model.get_params(deep=False)
-    inside = [(name, given.get(name)) for name in ("estimator", "propensity_estimator")]
-    several = given.get("estimators")
-    if isinstance(several, list | tuple):
-        inside += [each for each in several if isinstance(each, tuple) and len(each) == 2]
-    for name, each in inside:
-        if isinstance(each, type) or not hasattr(each, "get_params"):
+def warn_about_class_weights(model: Any) -> bool:
+    """Warn if a classifier inside a model gives the classes other weights than their rows; return whether it does.
+
+    This is for models that use its probabilities as they are. Models that recalibrate them are not affected.
+    """
+    for name in ("estimator", "propensity_estimator"):
+        inner = final_step(getattr(model, name, None))
+        if isinstance(inner, type) or not hasattr(inner, "get_params"):
             continue
-        for key, value in each.get_params(deep=True).items():
-            option = key.rpartition("__")[2]
-            if option in _CLASS_WEIGHTS and value not in _CLASS_WEIGHTS[option]:
+        for option, value in inner.get_params(deep=False).items():
+            if option in _CLASS_WEIGHTS and not _is_one_of(value, _CLASS_WEIGHTS[option]):
                 warn_user(
                     f"{type(model).__name__}: {name} has {option}={value!r}, which changes the share of positive rows "
                     "in its fit. Its probabilities are then wrong, and so are the estimates that come from them. Leave "
                     f"{option} out. To call more rows positive, use a lower cut-off for the probabilities instead.",
                     UserWarning,
                 )
+                return True
+    return False
+
+
+def _is_one_of(value: Any, harmless: tuple[Any, ...]) -> bool:
+    """Whether a parameter has a harmless value, or gives both classes the same weight."""
+    if isinstance(value, dict):
+        return len(set(value.values())) == 1 and (len(value) > 1 or 1 in value.values())
+    return np.ndim(value) == 0 and value in harmless
 
 
 # --- tools that treat labels as classes

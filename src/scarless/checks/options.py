@@ -270,12 +270,12 @@ def check_weight(sample_weight: ArrayLike | None, *, n_rows: int) -> Vector:
     return np.asarray(np.ldexp(weight, -np.frexp(largest)[1]))
 
 
-def check_counts(sample_weight: ArrayLike | None, *, n_rows: int, user: str = "") -> Vector:
+def check_counts(sample_weight: ArrayLike | None, *, n_rows: int, name: str | None = None) -> Vector:
     """Return row weights that are numbers of rows, as in `fit`.
 
     Penalties and standard errors depend on the scale of the weights. Weights that are too large or too small are
-    therefore refused, not rescaled. Weights that are negligible compared with the largest weight become 0. If `user` is
-    the name of a function or classifier, large weights cause a warning that its intervals are too narrow.
+    therefore refused, not rescaled. Weights that are negligible compared with the largest weight become 0. Large
+    weights cause a warning, if `name` names the function or classifier whose intervals would be too narrow.
 
     Examples
     --------
@@ -286,8 +286,8 @@ def check_counts(sample_weight: ArrayLike | None, *, n_rows: int, user: str = ""
     largest = 1.0 if sample_weight is None else float(np.max(np.asarray(sample_weight, dtype=np.float64)))
     refuse_extreme_counts(largest)
     weight = np.where(weight < LOST_WEIGHT_SHARE * largest, 0.0, weight)
-    if user:
-        warn_about_heavy_rows(float(np.count_nonzero(weight)), float(weight.sum()), user, BY_MEAN)
+    if name is not None:
+        warn_about_heavy_rows(float(np.count_nonzero(weight)), float(weight.sum()), name, BY_MEAN)
     return weight
 
 
@@ -296,7 +296,7 @@ def warn_about_heavy_rows(n_rows: float, weight: float, name: str, remedy: str =
     if weight > MAX_MEAN_COUNT_WEIGHT * n_rows:
         warn_user(
             f"{name}: because of their weights, the {n_rows:,.0f} rows count as {weight:,.0f} rows. Standard errors, "
-            f"intervals and p-values are as small as for {weight:,.0f} rows. If the weights are survey weights and not "
+            f"intervals and p-values are those of {weight:,.0f} rows. If the weights are survey weights and not "
             f"counts of rows, {remedy}",
             UserWarning,
         )

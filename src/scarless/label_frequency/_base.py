@@ -167,7 +167,7 @@ class LabelFrequencyEstimator(BaseEstimator, ABC):
             names = None if self._inner() is None else getattr(self, "feature_names_in_", None)
             return sample._replace(X=as_named(sample.X, names))
         table, s, _ = check_labelled_table(self, X, y, inner=self._inner(), pos_label=self.pos_label)
-        w = check_counts(sample_weight, n_rows=s.size, user=type(self).__name__ if self.n_resamples else "")
+        w = check_counts(sample_weight, n_rows=s.size, name=type(self).__name__ if self.n_resamples else None)
         warn_about_row_order(X, sample_weight=sample_weight)
         check_label_weights(s, w)
         kept = np.flatnonzero(w)

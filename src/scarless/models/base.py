@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.estimators import warn_about_class_weights, warn_if_fitted_to_labels, warn_if_scored_by_labels
+from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import (
     check_counts,
@@ -207,7 +207,6 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         """Check the table, labels and weights of a fit."""
         if self._corrects:
             warn_if_fitted_to_labels(self)
-            warn_about_class_weights(self)
         refuse_own_engine(X, f"{type(self).__name__} with these parameters")
         forget_fit(self)
         self._reader = self._inner()

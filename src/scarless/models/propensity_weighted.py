@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.estimators import final_step, fit_weighted
+from scarless.checks.estimators import final_step, fit_weighted, warn_about_class_weights
 from scarless.checks.options import check_choice, check_jobs, check_propensity, real_number, shown
 from scarless.checks.rows import LabelledRows, RowTotals, count_rows, named_values, row_totals, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, refuse_lazy_query
@@ -23,9 +23,10 @@ from scarless.models.base import (
     need_labels,
 )
 from scarless.models.messages import warn_unless_converged
-from scarless.numerics.arrays import Array, ArrayLike, Vector, at_least, at_most, namespace_of
-from scarless.numerics.likelihood import sigmoid, softplus
+from scarless.numerics.arrays import Array, ArrayLike, Vector, at_least, at_most
+from scarless.numerics.likelihood import sigmoid
 from scarless.numerics.linear import Design, logits
+from scarless.numerics.objectives import Curvature, TargetLogistic
 from scarless.outside.notices import warn_user
 from scarless.pair.crossed import (
     CrossedKnown,
@@ -173,8 +174,9 @@ _LABEL_PROBABILITY_Z, _PRIOR_OF_LABEL_PROBABILITIES = 2.0, 0.8
 #: Evidence: in the same tables, right propensities with noise of 30% gave differences of up to 0.12 of the labels.
 _LABELS_WARNING_Z, _MIN_LABELS_DIFFERENCE = 4.0, 0.12
 #: A negative risk is significant if it is more than this number of standard errors below 0. Evidence: with right
-#: propensities it was never below -3.5 in 419 simulated tables of 100 to 5,000 rows, some of them separable. With 0.7
-#: times the right propensities and 5,000 rows, it was below -4 in 51% of the tables.
+#: propensities and few columns it was never below -3.5 in 419 simulated tables of 100 to 5,000 rows, some of them
+#: separable. With 0.7 times the right propensities and 5,000 rows, it was below -4 in 51% of the tables. With right
+#: propensities but 100 to 500 columns, it often is too, because the classifier then fits single rows.
 _NEGATIVE_RISK_Z = 4.0
 
 ADVICE = {
@@ -331,11 +333,16 @@ def fit_known(
             UserWarning,
         )
     elif model._corrects:
-        _compare_priors(model, implied, totals.labelled_share, method)
+        # Cross-fitted probabilities are recalibrated, so class weights hardly change them.
+        crossed = model.estimator is not None and isinstance(model._learner, CrossedLearner)
+        if crossed or not warn_about_class_weights(model):
+            _compare_priors(model, implied, totals.labelled_share, method)
         # The mean probability of this model always equals the mean of s/e, so it cannot show wrong propensities.
         if implied.mean < 1 and method == "risk" and model.estimator is None and not _has_few_effective(implied):
             if risk is not None and risk.is_negative:
-                _warn_about_negative_risk(type(model).__name__, float(risk.total) / totals.weight)
+                _warn_about_negative_risk(
+                    type(model).__name__, float(risk.total) / totals.weight, constant=isinstance(e, float)
+                )
             elif is_given:
                 _compare_labels(model, found, float(totals.labelled))
     if method == "risk":
@@ -373,12 +380,12 @@ class Risk(NamedTuple):
         return bool(self.total < -_NEGATIVE_RISK_Z * np.sqrt(float(self.variance)))
 
 
-def _block_risk(X: Any, rows: Rows, design: Design, beta: Vector) -> Risk:
-    z, w = logits(design.take(X), beta), rows["w"]
+def _block_risk_variance(X: Any, rows: Rows, design: Design, beta: Vector) -> tuple[Any]:
+    z = logits(design.take(X), beta)
     f = sigmoid(z)
-    with np.errstate(over="ignore"):  # a variance that overflows makes no risk significant
-        spread = w * z * namespace_of(z).sqrt(f / at_least(rows["e"], _MIN_PROPENSITY) - f * f)  # the variance of s/e
-        return Risk(w @ (softplus(z) - rows["t"] * z), spread @ spread)
+    with np.errstate(over="ignore"):  # With an infinite variance, no risk is significant.
+        variance = f / at_least(rows["e"], _MIN_PROPENSITY) - f * f  # of s/e
+        return (rows["w"] @ (z * z * variance),)
 
 
 def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> tuple[Engine, Risk | None]:
@@ -390,7 +397,8 @@ def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> tuple
         targets = with_shares(rows)
         solution = fit_targets(targets, design, **options)
         if solution.value < 0:
-            risk = Risk(*targets.total(_block_risk, design, solution.parameters))
+            value = targets.total(TargetLogistic(design).sums, solution.parameters, Curvature.NONE).value
+            risk = Risk(value, *targets.total(_block_risk_variance, design, solution.parameters))
     else:
         solution = fit_known_propensity(rows, design, **options)
     warn_unless_converged(solution, type(model).__name__, total_weight=weight, tol=tol)
@@ -399,12 +407,13 @@ def _fit_logistic(model: Any, rows: Engine, weight: float, method: str) -> tuple
     return with_probability(rows, design, solution.parameters, "f"), risk
 
 
-def _warn_about_negative_risk(name: str, value: float) -> None:
+def _warn_about_negative_risk(name: str, value: float, *, constant: bool) -> None:
+    what, pronoun = ("label frequency is", "it is") if constant else ("propensities are", "they are")
     warn_user(
         f"{name}: the estimate of the risk is negative ({value:.2g} per row), but no classifier has a negative risk. "
-        "The classifier therefore fits single labelled rows with large weights 1/e, and most of its probabilities are "
-        "close to 0 or 1. Either the propensities are too low, or there are too few labelled rows for so many columns. "
-        "Check the propensities, and use method='likelihood', a smaller C or fewer columns.",
+        f"Most of its probabilities are therefore close to 0 or 1. Either the {what} too low, or there are too few "
+        f"labelled rows for so many columns. If {pronoun} right, use method='likelihood', a smaller C or fewer "
+        "columns.",
         UserWarning,
     )
 

@@ -7,6 +7,7 @@ from scipy.special import logit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from scarless.checks.estimators import warn_about_class_weights
 from scarless.checks.options import check_flag, check_positive
 from scarless.checks.tables import check_foreign_table, check_numeric, take_columns
 from scarless.models.base import check_solver_options
@@ -237,6 +238,7 @@ class PublishedEMClassifier(PairClassifier):
                 f"window must be a whole number of at least 2: a slope needs two iterations. Got {self.window!r}."
             )
         check_two_estimators(self)
+        warn_about_class_weights(self)
 
     def _own_propensity(self, X: Any) -> Vector:
         return self._model_probability(1, X)

@@ -32,7 +32,10 @@ MAX_OUTSIDE_SHARE = 0.5
 MIN_NUMBERS_COMPARED = 20  # numbers in a column, for a search for odd numbers
 # A number is odd if its distance from the other numbers is more than this many times their range.
 ODD_DISTANCE = 100.0
-_MAX_ODD_NUMBERS = 3  # at each end of a column
+_MAX_ODD_NUMBERS, _MAX_NEGATIVE_CODES = 3, 6  # at each end of a column; negative codes of one column
+_MAX_ODD_SHARE = 0.05  # share of the rows with numbers far from the others
+_MIN_CODES = 5  # rows with a number, before it counts as more frequent than others
+_LARGEST_INTEGERS = ("32767", "32768", "65535", "2147483647", "2147483648")  # of columns of 16 or 32 bits
 _MAX_COLUMNS_SHOWN = 6  # in a message
 
 _TWO_CODES = (NumberRange(0.0, 1.0, True), NumberRange(1.0, 2.0, True))  # usual codes for two categories
@@ -56,7 +59,6 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
         The questions are about columns that may be numbers or text. These columns are not changed.
     """
     changed: dict[str, Any] = {}
-    odd: dict[str, OddNumbers] = {}
     messages, questions = [], []
     for name in X.columns:
         _refuse_nested(name, X[name])
@@ -77,28 +79,31 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
             elif found.verdict == "text":
                 changed[name] = _as_categories(X[name])
                 messages.append(message_about_text(str(name), found))
-        if isinstance(changed.get(name), np.ndarray) or not (name in changed or holds_no_numbers(X[name])):
-            found_odd = odd_numbers(changed[name] if name in changed else _floats(X[name]))
-            odd |= {str(name): found_odd} if found_odd.numbers else {}
-    return replaced(X, changed), messages + ([_message_about_odd_numbers(odd)] if odd else []), questions
+    X = replaced(X, changed)
+    return X, [*messages, *notes_on_odd_numbers(X)], questions
+
+
+# --- numbers that may be codes for missing values, or errors
 
 
 class OddNumbers(NamedTuple):
     """Numbers of a column that may be codes for missing values, or errors."""
 
     numbers: dict[float, int]  # number of rows with each number
-    first: dict[float, int]  # first row with each number, from 0
     low: float  # range of the other numbers
     high: float
 
 
 def odd_numbers(values: Vector) -> OddNumbers:
-    """Return up to three numbers at each end of a column that are far from all other numbers, or look like codes.
+    """Return the numbers at both ends of a column that are far from all other numbers, or look like codes.
 
-    - Far: the distance from the other numbers is more than 100 times their range.
-    - Codes: numbers such as 99, 999 or -888 in several rows, at a distance of more than the range of the others.
-    - Codes: -1, -9, -99 and the like in several rows, if they are the only negative numbers, and either the gap to the
-      other numbers is wider than usual or the code is more frequent than the smallest other number.
+    - Far: a few rows whose distance from the other numbers is more than 100 times their range, unless the other numbers
+      have a long tail.
+    - Codes: numbers such as 99, 998 or -888 in several rows. Their distance from the other numbers is more than their
+      range; or it is more than a tenth of the range, and one number is far more frequent than the numbers near it.
+    - Negative codes: up to six numbers from -1 to -9, -99 and the like in several rows, if all other numbers are at
+      least 0. There is an unusual gap between the codes and the other numbers; or there is one code only, and it is
+      more than three times as frequent as the smallest other number.
 
     Examples
     --------
@@ -108,31 +113,34 @@ def odd_numbers(values: Vector) -> OddNumbers:
     >>> odd_numbers(ages).numbers
     {}
     """
-    finite = np.flatnonzero(np.abs(values) <= MAX_CELL)  # larger ones are refused
-    numbers, first, counts = np.unique(values[finite], return_index=True, return_counts=True)
+    numbers, counts = np.unique(values[np.abs(values) <= MAX_CELL], return_counts=True)  # larger ones are refused
+    if counts.sum() < MIN_NUMBERS_COMPARED:
+        return OddNumbers({}, np.nan, np.nan)
     low, high = 0, numbers.size
-    while finite.size >= MIN_NUMBERS_COMPARED:
-        above = _n_odd_above(numbers[low:high], counts[low:high])
-        below = _n_odd_above(-numbers[low : high - above][::-1], counts[low : high - above][::-1])
+    while True:
+        above = _n_odd_at_end(numbers[low:high], counts[low:high], 1.0)
+        below = _n_odd_at_end(numbers[low : high - above][::-1], counts[low : high - above][::-1], -1.0)
         low, high = low + below, high - above
         if not above + below:
-            low += _n_negative_codes(numbers[low:high], counts[low:high])
             break
+    low += _n_negative_codes(numbers[low:high], counts[low:high])
     odd = [*range(low), *range(high, numbers.size)]
-    return OddNumbers(
-        {float(numbers[j]): int(counts[j]) for j in odd},
-        {float(numbers[j]): int(finite[first[j]]) for j in odd},
-        *((float(numbers[low]), float(numbers[high - 1])) if high > low else (np.nan, np.nan)),
-    )
+    return OddNumbers({float(numbers[j]): int(counts[j]) for j in odd}, float(numbers[low]), float(numbers[high - 1]))
 
 
-def _n_odd_above(numbers: Vector, counts: Integers) -> int:
-    """Return how many of the largest numbers are far from the others, or are codes at a smaller distance."""
+def _n_odd_at_end(numbers: Vector, counts: Integers, sign: float) -> int:
+    """Return how many of the last numbers are far from the others, or are codes; `sign` is -1 if the numbers fall."""
     for n in range(1, min(_MAX_ODD_NUMBERS, numbers.size - 2) + 1):
         others, odd = numbers[:-n], numbers[-n:]
-        width, distance = others[-1] - others[0], odd[0] - others[-1]
-        coded = all(map(_is_code, odd)) and counts[-n:].max() > 1
-        if distance > (1.0 if coded else ODD_DISTANCE) * width:
+        width, distance = sign * (others[-1] - others[0]), sign * (odd[0] - others[-1])
+        if all(map(_is_code, odd)) and not _are_mostly_prices(others):
+            short = abs(odd[0]) < 10  # 9 is a usual code only if the other numbers are 0 and 1, or 1 and 2
+            near, most = counts[:-n][others.size // 2 :].max(), counts[-n:].max()
+            frequent = most >= _MIN_CODES and most > 3 * near and distance > 0.1 * width and not short
+            if frequent or (most > 1 and distance > (4.0 if short and sign > 0 else 1.0) * width):
+                return n
+        few = others.size > MAX_CODED_CATEGORIES and counts[-n:].sum() <= _MAX_ODD_SHARE * counts.sum()
+        if few and distance > ODD_DISTANCE * width and not _has_tail(sign * others, sign * odd[0]):
             return n
     return 0
 
@@ -141,40 +149,58 @@ def _n_negative_codes(numbers: Vector, counts: Integers) -> int:
     """Return how many of the smallest numbers are codes for missing values among numbers that are not negative."""
     n = int(np.sum(numbers < 0))
     others = numbers[n:]
-    if not 0 < n <= _MAX_ODD_NUMBERS or others.size <= MAX_CODED_CATEGORIES or counts[:n].max() < 2:
+    if not 0 < n <= _MAX_NEGATIVE_CODES or others.size <= MAX_CODED_CATEGORIES or counts[:n].max() < 2:
         return 0
-    apart = others[0] - numbers[n - 1] > 3.0 * np.median(np.diff(others))
-    frequent = counts[:n].max() > 2 * counts[n]
-    coded = all(
-        -number in (1.0, 2.0, 3.0) or _is_code(number) or number in (-7.0, -8.0, -9.0) for number in numbers[:n]
-    )
+    gaps = np.diff(others[: others.size // 2 + 1])  # the upper half can have wide gaps
+    apart = others[0] - numbers[n - 1] > 3.0 * gaps.max()
+    frequent = n == 1 and counts[n] >= _MIN_CODES and counts[0] > 3 * counts[n]
+    coded = all(number in range(-9, 0) or _is_code(number) for number in numbers[:n])
     return n if coded and (apart or frequent) else 0
 
 
 def _is_code(number: float) -> bool:
-    """Whether all digits of a whole number with several digits are 7, 8 or 9, and equal."""
+    """Whether a whole number is a usual code, such as 9, 99, 998, -777 or -32768."""
     digits = f"{abs(number):.0f}"
-    return float(digits) == abs(number) and len(digits) > 1 and digits[0] in "789" and len(set(digits)) == 1
+    nines = set(digits[:-1]) <= {"9"} and digits[-1] in "789"
+    usual = nines or (digits[0] in "78" and len(set(digits)) == 1) or digits in _LARGEST_INTEGERS
+    return usual and float(digits) == abs(number)
 
 
-def _message_about_odd_numbers(odd: dict[str, OddNumbers]) -> str:
-    """Return a message that lists odd numbers by column."""
+def _are_mostly_prices(numbers: Vector) -> bool:
+    """Whether most numbers are positive and end in 9, so that 99 or 999 is nothing unusual."""
+    return bool(np.mean((numbers > 0) & (numbers % 10 == 9)) > 0.5)
+
+
+def _has_tail(numbers: Vector, odd: float) -> bool:
+    """Whether positive numbers have a tail so long, on a logarithmic scale, that `odd` may belong to it."""
+    positive = numbers[numbers > 0]
+    return positive.size > 0 and odd / numbers[-1] < numbers[-1] / np.quantile(positive, 0.05)
+
+
+def notes_on_odd_numbers(X: Any) -> list[str]:
+    """Return a note on numbers of a data frame that may be codes for missing values, or errors, if there are any."""
+    numeric = [name for name in X.columns if not holds_no_numbers(X[name])]
+    found = {str(name): odd_numbers(_floats(X[name])) for name in numeric}
+    odd = {name: each for name, each in found.items() if each.numbers}
+    if not odd:
+        return []
     parts = []
-    for name, found in list(odd.items())[:_MAX_COLUMNS_SHOWN]:
-        listed = " and ".join(
-            f"{number:g} in {f'{n:,} rows' if n > 1 else f'row {found.first[number] + 1}'}"
-            for number, n in found.numbers.items()
-        )
-        parts.append(f"{name!r} has {listed}, and its other numbers are between {found.low:g} and {found.high:g}")
+    for name, each in list(odd.items())[:_MAX_COLUMNS_SHOWN]:
+        listed = " and ".join(f"{number:.15g} in {n:,} row{'s' if n > 1 else ''}" for number, n in each.numbers.items())
+        low, high = (f"{end:.15g}" if end == round(end) else f"{end:g}" for end in (each.low, each.high))
+        parts.append(f"{name!r} has {listed}, and its other numbers are between {low} and {high}")
     if len(odd) > _MAX_COLUMNS_SHOWN:
         parts.append(f"{len(odd) - _MAX_COLUMNS_SHOWN:,} more columns have such numbers")
-    name, number = next((name, next(iter(found.numbers))) for name, found in odd.items())
-    return (
-        f"Some numbers may be codes for missing values, or errors: {'; '.join(parts)} (rows are counted from 1). The "
-        "models use them as numbers, so a few of them can change the estimates and the ranking of all rows. If they "
-        f"mark missing values, leave the cells empty, or in Python table[{name!r}].replace({number:g}, float('nan')). "
-        "If they are errors, correct them."
-    )
+    name, number = next((name, next(iter(each.numbers))) for name, each in odd.items())
+    return [
+        f"Some numbers may be codes for missing values, or errors: {'; '.join(parts)}. The models use them as numbers, "
+        "so a few of them can change the estimates and the ranking of all rows. If they mark missing values, leave the "
+        f"cells empty, or in Python table[{name!r}].replace({number:.15g}, float('nan')). If they are errors, correct "
+        "them."
+    ]
+
+
+# --- new rows
 
 
 def numbers_again(X: Any, scales: dict[str, tuple[Any, ...]]) -> Any:
@@ -216,8 +242,9 @@ def warn_if_far_outside(X: Any, scales: dict[str, tuple[Any, ...]]) -> None:
         scale = NumberRange(*scales[str(name)])
         values = _floats(X[name])
         outside = (values < scale.low) | (values > scale.high)
-        recoded = scale in _TWO_CODES and outside.sum() > MAX_UNREADABLE_SHARE_NEW_ROWS * values.size
-        most = scale.high > scale.low and outside.sum() > max(MIN_OUTSIDE - 1, MAX_OUTSIDE_SHARE * values.size)
+        n_known = np.count_nonzero(~np.isnan(values))
+        recoded = scale in _TWO_CODES and outside.sum() > MAX_UNREADABLE_SHARE_NEW_ROWS * n_known
+        most = scale.high > scale.low and outside.sum() > max(MIN_OUTSIDE - 1, MAX_OUTSIDE_SHARE * n_known)
         far = ~scale.within(values, FAR_OUTSIDE) & ~np.isnan(values)
         rows = np.flatnonzero(outside if recoded or most else far)
         if rows.size:
@@ -309,7 +336,9 @@ def is_text(column: Any) -> bool:
 
 def holds_no_numbers(column: Any) -> bool:
     """Return whether the type of a column is neither numeric nor boolean."""
-    return not str(column.dtype).lower().startswith(("int", "uint", "float", "double", "bool", "sparse", "halffloat"))
+    kind = str(column.dtype).lower()
+    numeric = kind.startswith(("int", "uint", "float", "double", "bool", "sparse", "halffloat"))
+    return not numeric or kind.startswith("interval")
 
 
 def _refuse_nested(name: Any, column: Any) -> None:

@@ -19,6 +19,7 @@ from scarless import (
     TableClassifier,
 )
 from scarless.diagnostics import FitComparisonDisplay, compare_fits
+from scarless.diagnostics.fit.comparison import FitComparison, FitDifference
 
 
 def table(seed, n=1500, intercept=0.0, labelling=1.0):
@@ -77,6 +78,15 @@ def test_a_fit_and_itself_do_not_differ_and_seem_to_share_rows(old):
     assert any(each.startswith("Both fits have the same number of rows and of labels.") for each in found.notes)
     assert found.notes[0].startswith("Intervals and p-values assume that the two fits used different rows.")
     assert f"The class prior is {old.class_prior_:.3f} in both fits (" in str(found)
+
+
+def test_a_clear_difference_of_small_shares_is_visible():
+    found = FitDifference("class prior", "", 0.00061, 0.00139, 0.00078, 0.0007, 0.00086, 1e-15, 1e-15)
+    shown = FitComparison((found,), (), (), (), None, 0.95, ())
+    assert "clearly rose from 0.00061 to 0.00139 (difference +0.00078, interval +0.00070 to +0.00086," in str(shown)
+    unclear = FitComparison((found._replace(p_adjusted=0.5),), (), (), (), None, 0.95, ())
+    assert "is 0.001 in both" not in str(shown)
+    assert "is 0.001 in both fits" in str(unclear)
 
 
 def test_rankings(old, new):

@@ -209,7 +209,7 @@ def check_calibration_rows(
     e = check_propensity(propensity, n_rows=f.size)
     if sample_weight is None:
         return CalibrationRows(labels, f, e, None)
-    w = check_counts(sample_weight, n_rows=f.size, user="calibration")
+    w = check_counts(sample_weight, n_rows=f.size, name="calibration curves")
     counted = w > 0
     return CalibrationRows(labels[counted], f[counted], e[counted], w[counted])
 

@@ -54,6 +54,11 @@ class FitDifference(NamedTuple):
         """Whether the difference is significant after the adjustment."""
         return self.p_adjusted < SIGNIFICANT
 
+    def shown(self, number: float, sign: str = "") -> str:
+        """Return a number with three digits after the point, or with more that show a clear difference."""
+        digits = 3 if not self.clear else int(np.clip(1 - np.floor(np.log10(abs(self.difference))), 3, 12))
+        return f"{number:{sign}.{digits}f}"
+
 
 class RankingAgreement(NamedTuple):
     """Agreement of two rankings of the same rows, each with its interval."""
@@ -102,16 +107,14 @@ class FitComparison:
         """Return the findings and notes as sentences."""
         lines = []
         for each in self.shares:
-            if f"{each.old:.3f}" == f"{each.new:.3f}":
-                lines.append(f"The {each.what} is {each.new:.3f} in both fits ({_interval(each)}{_p(each)}).")
+            before, after = each.shown(each.old), each.shown(each.new)
+            if before == after:
+                lines.append(f"The {each.what} is {after} in both fits ({_interval(each)}{_p(each)}).")
                 continue
             how = "rose" if each.difference > 0 else "fell"
             sure = "clearly " if each.clear else ""
             tail = "" if each.clear else ", which may be chance" if np.isfinite(each.p_value) else ""
-            lines.append(
-                f"The {each.what} {sure}{how} from {each.old:.3f} to {each.new:.3f} "
-                f"({_interval(each)}{_p(each)}){tail}."
-            )
+            lines.append(f"The {each.what} {sure}{how} from {before} to {after} ({_interval(each)}{_p(each)}){tail}.")
         clear = [f"{each.name} ({each.what})" for each in self.coefficients if each.clear]
         if self.coefficients:
             lines.append(
@@ -152,10 +155,10 @@ class FitComparison:
         rows = [["estimate", "old", "new", "difference", f"{100 * self.level:.6g}% interval", "adjusted p"]]
         first = sorted(self.coefficients, key=lambda each: np.nan_to_num(each.p_value, nan=2.0))[:_COEFFICIENTS_SHOWN]
         for each in (*self.shares, *first):
-            ends = f"{each.low:.3f} to {each.high:.3f}" if np.isfinite(each.low) else "unknown"
+            ends = f"{each.shown(each.low)} to {each.shown(each.high)}" if np.isfinite(each.low) else "unknown"
             p = p_text(each.p_adjusted) if np.isfinite(each.p_adjusted) else ""
             name = f"{each.what}: {each.name}" if each.name else each.what
-            rows.append([name, f"{each.old:.3f}", f"{each.new:.3f}", f"{each.difference:+.3f}", ends, p])
+            rows.append([name, each.shown(each.old), each.shown(each.new), each.shown(each.difference, "+"), ends, p])
         return rows
 
     def __str__(self) -> str:
@@ -411,7 +414,8 @@ def _agreement(a: Vector, b: Vector, n_top: int) -> tuple[float, float]:
 def _interval(each: FitDifference) -> str:
     if not np.isfinite(each.low):
         return "no interval"
-    return f"difference {each.difference:+.3f}, interval {each.low:+.3f} to {each.high:+.3f}"
+    difference, low, high = (each.shown(number, "+") for number in (each.difference, each.low, each.high))
+    return f"difference {difference}, interval {low} to {high}"
 
 
 def _p(each: FitDifference) -> str:

@@ -79,7 +79,7 @@ def check_roles(
         )
     reader = type(user, (BaseEstimator,), {})()  # error texts of the checks contain the name of this class
     table, labels, _ = check_labelled_table(reader, X, s, pos_label=pos_label)
-    weight = check_counts(sample_weight, n_rows=labels.size, user=user)
+    weight = check_counts(sample_weight, n_rows=labels.size, name=user)
     warn_about_row_order(X, sample_weight=sample_weight)
     refuse_lost_class(weight @ labels, weight @ (1.0 - labels))
     names = getattr(reader, "feature_names_in_", None)

@@ -353,8 +353,8 @@ def _job(
         _refuse_shares(rows.totals.weight, int(rows.totals.n_rows))
         warn_about_heavy_rows(float(rows.totals.n_rows), rows.totals.weight, _NAME, BY_MEAN)
         return _InEngine(model, X, rows)
-    refuse_own_engine(X, f"bootstrap_intervals of this {type(model).__name__}")
-    weight = check_counts(sample_weight, n_rows=n, user="" if group is not None else _NAME)
+    refuse_own_engine(X, f"{_NAME} of this {type(model).__name__}")
+    weight = check_counts(sample_weight, n_rows=n, name=None if group is not None else _NAME)
     _refuse_shares(float(weight.sum()), int(np.count_nonzero(weight)))
     return _InMemory(model, X, s, weight, params, group)
 
