@@ -11,6 +11,7 @@ from tests.analysis.conftest import make_patients
 
 import scarless
 from scarless import (
+    ClassPrior,
     NaiveClassifier,
     SAREMClassifier,
     SAREMClassifierCV,
@@ -21,12 +22,17 @@ from scarless import (
 from scarless.analysis import ColumnRoles, analyse, predict_table
 from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
 from scarless.analysis.columns import notes_on_values_without_labels
+from scarless.analysis.labels import ObservedLabels
 from scarless.analysis.ranking import observed_again
 from scarless.analysis.settings import Settings, read_run
-from scarless.diagnostics.leaks import find_leaks
+from scarless.raw.leaks import find_leaks
 
 ASIDE = ["patient", "weight", "known"]
 WITHOUT = ColumnRoles(exclude=ASIDE)
+
+
+def labels_of(s, audited=None):
+    return ObservedLabels(s, s, None if audited is None else np.where(audited, 1.0, np.nan), (), ())
 
 
 @pytest.fixture(scope="module")
@@ -400,30 +406,62 @@ def test_a_value_of_a_propensity_attribute_without_any_label_is_reported(patient
     table = patients.assign(site=pd.Series(values, dtype=object if None in values else None))
     s = patients["diagnosed"].notna().to_numpy() & ~never
     settings = Settings(label="diagnosed", propensity_attributes=("visits", "site", "insurance"))
-    notes = notes_on_values_without_labels(table, settings, s, np.zeros(n, dtype=bool))
+    notes = notes_on_values_without_labels(table[list(settings.propensity_attributes)], settings, labels_of(s))
     (note,) = notes
-    assert note.startswith(f"None of the {never.sum():,} rows with {what} in 'site' has a label, but ")
-    assert "leave these rows out, or audit some of them (--audit)" in note
+    assert note.startswith(f"No row with {what} in 'site' has a label ({never.sum():,} rows), but ")
+    assert "leave these rows out, or audit some of them. If none of these rows can be positive, remove 'site'" in note
     audited = never & (np.cumsum(never) <= 10)  # ten audits show how many of these rows are positive
-    assert notes_on_values_without_labels(table, settings, s, audited) == []
+    assert notes_on_values_without_labels(table, settings, labels_of(s, audited)) == []
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_rare_values_and_numbers_without_labels_are_not_reported(seed):
+def test_rare_values_without_labels_are_not_reported(seed):
     table = make_patients(1200, seed=seed)
     table["rare"] = np.where(table["diagnosed"].isna() & (np.arange(1200) % 40 == 0), "rare", "usual")
-    table["visits"] = np.where(table["diagnosed"].isna(), table["visits"], 3 + table["visits"])
-    names = ("visits", "insurance", "rare", "last_visit", "smoker")
+    names = ("visits", "insurance", "rare", "smoker")
     settings = Settings(label="diagnosed", propensity_attributes=names)
     s = table["diagnosed"].notna()
-    assert notes_on_values_without_labels(table, settings, s, np.zeros(1200, dtype=bool)) == []
+    assert notes_on_values_without_labels(table[list(names)], settings, labels_of(s)) == []
 
 
-def test_analyse_reports_a_value_without_any_label(patients):
+@pytest.mark.parametrize("named", [["visits", "site"], ["visits"]], ids=["named", "not named"])
+def test_analyse_reports_a_value_without_any_label(patients, named):
+    """Nobody looked at site B, so the share of positives is too low, whether or not the column is named."""
     never = np.arange(len(patients)) % 2 == 0
     table = patients.assign(site=np.where(never, "B", "A"), diagnosed=patients["diagnosed"].where(~never, None))
-    found = analyse(table, "diagnosed", propensity_attributes=["visits", "site"], model="logistic", columns=WITHOUT)
-    assert sum("rows with the value 'B' in 'site' has a label" in note for note in found.notes) == 1
+    found = analyse(table, "diagnosed", propensity_attributes=named, model="logistic", columns=WITHOUT)
+    assert sum("No row with the value 'B' in 'site' has a label" in note for note in found.notes) == 1
+    doubt = "not reliable if positives among rows with the value 'B' in 'site' are never labelled"
+    assert found.summary()["doubt"] == doubt
+    assert found.report().answer.sentence.endswith(f" This estimate is {doubt}.")
+
+
+def test_a_threshold_in_a_named_number_is_reported(patients):
+    table = patients.assign(diagnosed=patients["diagnosed"].where(patients["visits"] > 1, None))
+    found = analyse(table, "diagnosed", propensity_attributes=["visits"], model="logistic", columns=WITHOUT)
+    n = int((patients["visits"] <= 1).sum())
+    assert sum(f"No row in which 'visits' is at most 1 has a label ({n} rows)" in note for note in found.notes) == 1
+    assert "in which 'visits' is at most 1 are never labelled" in found.summary()["doubt"]
+
+
+def test_a_warning_about_the_class_prior_is_a_doubt(patients):
+    """The headline must not look certain if a note says that the number of positives is not reliable."""
+    few = patients["diagnosed"].where(patients["diagnosed"].isna() | (np.arange(len(patients)) < 100), None)
+    found = analyse(
+        patients.assign(diagnosed=few), "diagnosed", propensity_attributes=["visits"], model="logistic", columns=WITHOUT
+    )
+    assert any("Do not rely on the number of positives" in note for note in found.notes)
+    assert found.summary()["doubt"] == "not reliable"
+    assert found.report().answer.sentence.endswith(" This estimate is not reliable.")
+
+
+def test_a_known_share_that_the_labels_contradict_is_refused_or_a_doubt(patients):
+    given = {"propensity_attributes": ["visits", "insurance"], "model": "logistic", "columns": WITHOUT}
+    with pytest.raises(ValueError, match=r"known has the class prior, 0\.02, but 0\.\d+ of the rows are labelled"):
+        analyse(patients, "diagnosed", known=[ClassPrior(0.02)], **given)
+    found = analyse(patients, "diagnosed", known=[ClassPrior(0.9, se=0.01)], **given)
+    assert any("standard errors apart" in note for note in found.notes)
+    assert found.summary()["doubt"] == "not reliable"
 
 
 @pytest.mark.parametrize(

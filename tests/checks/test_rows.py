@@ -172,21 +172,22 @@ def test_equal_indices_of_other_types_are_equal():
     "model", [SAREMClassifier(propensity_attributes=[1]), SCARClassifier("elkan-noto"), ElkanNoto(), PGlinClassifier()]
 )
 def test_weights_that_balance_labelled_and_unlabelled_rows_get_a_warning(model):
-    """They change the share of labelled rows. Sampling weights, counts, and equal classes of labels do not warn."""
+    """They change the share of labelled rows, also if they are rounded. Sampling weights and counts do not warn."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))
     s = (rng.random(400) < 0.4 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
     balanced = compute_sample_weight("balanced", s)
-    text = "The weights give labelled and unlabelled rows the same total, as weights for balanced classes do."
-    assert any(each.startswith(text) for each in messages(model, X, s, balanced))
-    for weight in (np.ones(400), rng.uniform(0.5, 2.0, size=400), rng.integers(1, 4, size=400), balanced + 0.01 * s):
-        assert "the same total" not in " ".join(messages(model, X, s, weight))
+    for weight in (balanced, balanced.round(3)):
+        assert "for all unlabelled rows, with the same total, as weights for balanced" in messages(model, X, s, weight)
+    assert "This is right only if labelled rows are rarer in the table" in messages(model, X, s, 1 + 9 * s)
+    for weight in (np.ones(400), rng.uniform(0.5, 2.0, size=400), rng.integers(1, 4, size=400), 10 - 9 * s):
+        assert "for all unlabelled rows" not in messages(model, X, s, weight)
     half = np.append(np.flatnonzero(s == 1), np.flatnonzero(s == 0)[: s.sum()])
-    assert "the same total" not in " ".join(messages(model, X[half], s[half], np.full(half.size, 2.0)))
+    assert "for all unlabelled rows" not in messages(model, X[half], s[half], np.full(half.size, 2.0))
 
 
 def messages(model, X, s, weight):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         clone(model).fit(X, s, sample_weight=weight)
-    return [str(each.message) for each in caught]
+    return " ".join(str(each.message) for each in caught)

@@ -1,6 +1,7 @@
 """`scarless fit` with audits, looks and known values: from a table of a hospital to a report."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -303,8 +304,10 @@ def test_a_known_label_frequency_of_the_only_look_is_used(patients, folder, caps
     facts = _facts(folder, "run")
     assert facts["settings"]["label_frequency"] == {"diagnosed": 0.45}
     assert facts["label_frequency"] == pytest.approx(0.45, abs=0.06)
-    other = ["--label", "smoker", "--exclude", "diagnosed", *LOOKS, *HOURS, "--out", "other", "--quiet", "--audit", ""]
-    assert main(["fit", "--config", "run/run.toml", *other]) == 0
+    other = ["--label", "smoker", "--exclude", "diagnosed", *LOOKS, *HOURS, "--out", "other", "--quiet"]
+    run = (folder / "run" / "run.toml").read_text(encoding="utf-8")
+    (folder / "run" / "no-audit.toml").write_text(re.sub("(?m)^audit = .*\n", "", run), encoding="utf-8")
+    assert main(["fit", "--config", "run/no-audit.toml", *other]) == 0
     assert "label_frequency" not in _facts(folder, "other")["settings"]
 
 

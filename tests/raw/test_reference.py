@@ -39,6 +39,7 @@ def patients(n=400, seed=0):
 def fitted(table, seed=0):
     rng = np.random.default_rng(seed)
     s = ((table["age"].fillna(50) > 50) & (rng.random(len(table)) < 0.5)).astype(int)
+    s[np.flatnonzero(table["age"].isna())[:1]] = 1
     model = TableClassifier(SAREMClassifier(propensity_attributes=["clinic"]))
     prepared = fit_and_prepare(model, table, s)
     return model, describe_rows(table, prepared=prepared, origins=model.origins_, labelled=s)

@@ -43,7 +43,6 @@ from scarless.analysis.values import notes_on
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
-from scarless.diagnostics.leaks import Leak
 from scarless.models import (
     ClassPrior,
     LabelFrequency,
@@ -57,9 +56,11 @@ from scarless.models import (
 )
 from scarless.models.sar_stacking import default_boosting
 from scarless.outside.files import write_whole
+from scarless.outside.notices import ClassPriorWarning
 from scarless.outside.plain_words import plain
 from scarless.outside.shell_words import quoted_words
 from scarless.pair.groups import is_rows_keyword
+from scarless.raw.leaks import ColumnWarning, Leak
 from scarless.raw.reference import ReferenceRows, describe_rows
 from scarless.raw.table_classifier import TableClassifier, fit_and_prepare, with_prepared
 from scarless.scale.raw_columns import LOG
@@ -95,6 +96,7 @@ class Analysis:
     source: dict[str, Any] = field(default_factory=dict, repr=False)
     fitted_to: tuple[Any, Any] | None = field(default=None, repr=False, kw_only=True)  # raw and prepared columns
     leaks: tuple[Leak, ...] = field(default=(), repr=False, kw_only=True)  # leaking columns that were not left out
+    warned: bool = field(default=False, repr=False, kw_only=True)  # whether the fit warned about its class prior
     history: AuditHistory | None = field(default=None, repr=False, kw_only=True)  # worksheets and their answers
 
     @property
@@ -115,6 +117,7 @@ class Analysis:
             propensity=self._column("known_propensity"),
             level=self.settings.level,
             leaks=self.leaks,
+            is_contradicted=self.warned,
         )
 
     @property
@@ -166,7 +169,7 @@ class Analysis:
             **fitted,
             "positives": positives,
             "missing_positives": None if positives is None else max(positives - weight_labelled, 0.0),
-            "doubt": NO_ESTIMATE if self.is_uninformative else reservation(self.may_be_swapped, self.leaks),
+            "doubt": NO_ESTIMATE if self.is_uninformative else reservation(self.subject, self.changes),
             "level": self.settings.level,
             "model": type(inner).__name__,
             "converged": bool(getattr(inner, "converged_", True)),
@@ -465,7 +468,7 @@ def analyse_table(
     report_step("preparing the columns")
     features, feature_notes, leaks = choose_features(table, settings, found.s)
     duplicate_notes = notes_on_duplicates(table, settings.id, settings.groups)
-    never_labelled = notes_on_values_without_labels(table, settings, found.s, found.audited)
+    never_labelled = notes_on_values_without_labels(table[features], settings, found, leaks)
     before = [*found.notes, *read, *duplicate_notes, *notes_on(settings), *feature_notes, *never_labelled]
     columns, groups = table[features], table[settings.groups].to_numpy() if settings.groups else None
     prepared: list[Any] = []
@@ -473,7 +476,7 @@ def analyse_table(
     def fit(classifier: TableClassifier) -> None:
         prepared.append(fit_and_prepare(classifier, columns, found.labels, **given))
 
-    classifier, notes = fit_model(
+    classifier, notes, warned = fit_model(
         settings, len(table), fit, lambda search: narrowed(search, columns, found, settings, groups), report_step
     )
     if is_rows_keyword(given.get("groups")):
@@ -487,7 +490,7 @@ def analyse_table(
     classifier.reference_ = reference_rows(
         classifier, columns, prepared[0], settings, labelled=found.s, weight=given.get("sample_weight")
     )
-    kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks, "history": history}
+    kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks, "history": history, "warned": warned}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
     if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
         with warnings.catch_warnings():
@@ -513,14 +516,15 @@ def fit_model(
     fit: Callable[[TableClassifier], Any],
     narrow: Callable[[SAREMClassifierCV], Any],
     report_step: ReportStep,
-) -> tuple[TableClassifier, list[str]]:
-    """Return the fitted classifier for the settings, and notes on the fit.
+) -> tuple[TableClassifier, list[str], bool]:
+    """Return the fitted classifier for the settings, notes on the fit, and whether it warned about its class prior.
 
     `fit` fits the classifier. With many rows, `narrow` first reduces the candidates of a search.
     """
     notes = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ColumnWarning)  # The notes on the columns say the same.
         estimator = make_estimator(settings)
         if isinstance(estimator, SAREMClassifierCV) and n_rows > MANY_ROWS:
             report_step("choosing penalties")
@@ -537,7 +541,7 @@ def fit_model(
     if tails:
         listed = ", ".join(map(repr, tails))
         notes.append(f"The distribution of {listed} has a long tail, so the models also use its logarithm.")
-    return classifier, notes
+    return classifier, notes, any(issubclass(each.category, ClassPriorWarning) for each in caught)
 
 
 # --- estimators

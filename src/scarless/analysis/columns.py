@@ -1,18 +1,26 @@
 """The columns of a raw table: their kinds, the columns that the models use, and columns that must be numeric."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from scarless.analysis.labels import PROBABILITY
+from scarless.analysis.labels import PROBABILITY, ObservedLabels
 from scarless.analysis.settings import Settings
 from scarless.checks.attributes import with_text_names
 from scarless.checks.options import MAX_MEAN_COUNT_WEIGHT, check_counts
-from scarless.diagnostics.leaks import Leak, columns_to_leave_out, find_leaks
 from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
+from scarless.outside.plain_words import plain
 from scarless.outside.shell_words import quoted
+from scarless.raw.leaks import (
+    Leak,
+    columns_to_leave_out,
+    find_leaks,
+    find_never_labelled,
+    notes_on_never_labelled,
+)
 from scarless.raw.tables import read_numbers
 from scarless.scale.raw_columns import MAX_CATEGORIES
 
@@ -22,9 +30,6 @@ MIN_EXPECTED_TIES = 10.0
 # Correlation with the row position above which sorted numbers are an id; sorted normal values have 0.98, incomes less.
 MIN_ID_CORRELATION = 0.99
 MAX_PAIRS_BY_CHANCE = 0.05  # Duplicate rows are reported if fewer pairs of equal rows than this are expected.
-# A value of a propensity attribute that no labelled row has is reported if chance explains it less often than this.
-MAX_CHANCE_OF_NO_LABEL = 1e-4
-MIN_AUDITED_PER_VALUE = 10  # audited rows with such a value that show how many of its rows are positive
 _ID_COLUMN_NAME = re.compile(r"(?i:(?:^|[_\W])(?:id|nr|no|number|key|mrn)$)|[a-z](?:Id|ID|Nr|No|Number|Key)$")
 
 
@@ -176,35 +181,16 @@ def choose_features(table: Any, settings: Settings, s: Any) -> tuple[list[str], 
     return features, [*notes, *leak_notes], tuple(leak for leak in leaks if leak.column in features)
 
 
-def notes_on_values_without_labels(table: Any, settings: Settings, s: Any, audited: Any) -> list[str]:
-    """Return a note for each value of a propensity attribute that many rows have, but no labelled row.
-
-    If positives with this value are never labelled, their propensity is 0, and the labels cannot show how many there
-    are. Considered are categories, yes/no columns and numbers with two different values. For other numbers, the models
-    extrapolate from the rows with other values. `s` are the labels and `audited` are the audited rows.
-    """
-    notes = []
-    for name in settings.propensity_attributes:
-        if name not in table.columns:
-            continue
-        values, labelled = table[name], np.asarray(s) == 1
-        most = 2 if values.dtype.kind in "fiu" else 0 if values.dtype.kind == "M" else MAX_CATEGORIES
-        if values.nunique() > most:
-            continue
-        for value in [*values.dropna().unique(), None]:
-            rows = (values.isna() if value is None else (values == value).fillna(False)).to_numpy(dtype=bool)
-            n, others = int(rows.sum()), labelled[~rows]
-            known = labelled[rows].any() or audited[rows].sum() >= MIN_AUDITED_PER_VALUE
-            if not known and others.any() and (1.0 - others.mean()) ** n < MAX_CHANCE_OF_NO_LABEL:
-                what = "an empty cell" if value is None else f"the value {str(value)!r}"
-                notes.append(
-                    f"None of the {n:,} rows with {what} in {name!r} has a label, but {others.mean():.1%} of the other "
-                    "rows have one. If positives among these rows are never labelled, the labels cannot show how many "
-                    "there are, and the estimated share of positives and its interval are too low. Then leave "
-                    f"these rows out, or audit some of them (--audit). If none of these rows can be positive, remove "
-                    f"{name!r} from --propensity."
-                )
-    return notes
+def notes_on_values_without_labels(
+    X: Any, settings: Settings, observed: ObservedLabels, leaks: Sequence[Leak] = ()
+) -> list[str]:
+    """Return notes on values that many rows have, but no labelled row; columns that may leak the label are left out."""
+    left_out = {*settings.visit_columns, *(leak.column for leak in leaks)}
+    named = [name for name in settings.propensity_attributes if name in X.columns]
+    seen = [name for name in X.columns if name not in left_out]
+    found = find_never_labelled(X[seen], observed.s, audited=observed.audited, named=named)
+    notes = notes_on_never_labelled(found, named)
+    return [plain(note) for note in notes]
 
 
 def seen_categories(X: Any) -> dict[str, list[str]]:

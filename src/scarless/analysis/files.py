@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.analysis.answer import SAMPLE_ROWS, Analysis, ReportStep, fit_model, narrowed, reference_rows
-from scarless.analysis.columns import choose_features, seen_categories
+from scarless.analysis.columns import choose_features, notes_on_values_without_labels, seen_categories
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import (
     ANY_VALUE,
@@ -288,7 +288,9 @@ def analyse_files(
     observed, pos_label = counts.of_sample(sample, settings), _pos_label(counts, drawn.labels, settings)
     features, feature_notes, leaks = choose_features(sample, settings, observed.s)
     observed_notes = counts.observed.notes if settings.informed else ()
-    before = [*observed_notes, *notes_on_odd_numbers(sample[features]), *notes_on(settings), *feature_notes]
+    never_labelled = notes_on_values_without_labels(sample[features], settings, observed, leaks)
+    number_notes = notes_on_odd_numbers(sample[features])
+    before = [*observed_notes, *number_notes, *notes_on(settings), *feature_notes, *never_labelled]
     given = {"sample_weight": settings.sample_weight} if settings.sample_weight else {}
     given |= {"audit": settings.audit} if settings.audit else {}
 
@@ -300,7 +302,7 @@ def analyse_files(
         more = _with_audited(sample, drawn.checked.to_pandas(ignore_metadata=True)[columns])
         return narrowed(search, more[features], counts.of_sample(more, settings), settings)
 
-    classifier, notes = fit_model(settings, drawn.n_rows, fit, narrow, report_step)
+    classifier, notes, warned = fit_model(settings, drawn.n_rows, fit, narrow, report_step)
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(observed.pos_label)}
     classifier.levels_ = seen_categories(sample[features])
     weight = sample[settings.sample_weight].to_numpy(dtype=np.float64) if settings.sample_weight else None
@@ -310,7 +312,8 @@ def analyse_files(
     )
     totals = (drawn.n_rows, counts.n_labelled, counts if settings.informed else None)
     origin = dict(source or {})
-    made = FileAnalysis(classifier, settings, before, sample, observed, origin, rows, *totals, leaks=leaks)
+    kept: dict[str, Any] = {"leaks": leaks, "warned": warned}
+    made = FileAnalysis(classifier, settings, before, sample, observed, origin, rows, *totals, **kept)
     if settings.propensity_attributes == (ALL,) and made.may_be_swapped:
         before.append(EITHER_WAY)
     before += [*_notes_on_sample(counts, observed, drawn.n_rows, settings), *notes]

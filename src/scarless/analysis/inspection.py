@@ -12,11 +12,11 @@ from scarless.analysis.columns import as_pandas, column_kind, notes_on_duplicate
 from scarless.analysis.labels import ObservedLabels, read_observed
 from scarless.analysis.settings import ALL, Settings, nearest
 from scarless.analysis.values import ENOUGH_AUDITS
-from scarless.diagnostics.leaks import grade_leak
 from scarless.models import NaiveClassifier, SAREMClassifier
 from scarless.numerics.label_tests import holm, label_tests
 from scarless.outside.shell_words import quoted_words
 from scarless.raw import TableClassifier
+from scarless.raw.leaks import grade_leak
 from scarless.raw.origins import Origin
 from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import read_numbers, refuse_huge

@@ -38,7 +38,8 @@ from scarless.numerics.arrays import Array, Vector, in_float64, in_numpy, namesp
 from scarless.outside.notices import warn_user
 
 MIN_ROWS_TO_LEAK = 20  # with fewer rows, a column can equal the labels by chance
-_BALANCE_ROUNDING = 1e-9  # relative difference of two sums of weights that are equal up to rounding
+_WEIGHT_ROUNDING = 1e-9  # relative difference of equal weights, from rounding in sums
+_BALANCE_ROUNDING = 1e-3  # relative difference of the totals of rounded weights for balanced classes
 _ROWS_TRIED_FIRST = 1000  # columns are compared with the labels in about this many rows first
 Index = Sequence[Any] | NDArray[Any] | None
 
@@ -88,8 +89,8 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
     coding = check_labels(found.labels.values, pos_label=pos_label, place=odd)
     rows = _labelled(engine, coding, found)
     refuse_lost_class(rows.totals.labelled, rows.totals.unlabelled)
-    if abs(rows.totals.labelled - rows.totals.unlabelled) <= _BALANCE_ROUNDING * rows.totals.weight:
-        _warn_if_balanced(*rows.engine.total(_block_weight_moments))
+    if rows.totals.weight != rows.totals.n_rows:
+        _warn_if_weights_depend_on_labels(*rows.engine.total(_block_weight_moments))
     warn_about_leak(rows.engine, names)
     return rows
 
@@ -198,9 +199,9 @@ def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
 
 
 def check_label_weights(s: Vector, w: Vector) -> None:
-    """Raise if a class of labels has no weight; warn if the weights give both classes the same total."""
+    """Raise if a class of labels has no weight; warn if the weights seem to depend on the labels."""
     refuse_lost_class(w @ s, w @ (1.0 - s))
-    _warn_if_balanced(*_block_weight_moments(None, {"s": s, "w": w}))
+    _warn_if_weights_depend_on_labels(*_block_weight_moments(None, {"s": s, "w": w}))
 
 
 def _block_weight_moments(X: Any, rows: Any) -> tuple[Any]:
@@ -209,16 +210,29 @@ def _block_weight_moments(X: Any, rows: Any) -> tuple[Any]:
     return (np.array([[part.sum(), w @ part, w**2 @ part] for part in (s, 1.0 - s)]),)
 
 
-def _warn_if_balanced(moments: Array) -> None:
-    """Warn about weights that are constant in each class of labels, with the same total but different values."""
+def _warn_if_weights_depend_on_labels(moments: Array) -> None:
+    """Warn about weights that balance the labelled and the unlabelled rows, or are higher for all labelled rows.
+
+    Weights that are higher for all unlabelled rows are usual for tables with a part of the unlabelled rows.
+    """
     number, total, square = moments.T
-    constant = np.allclose(number * square, total**2, rtol=_BALANCE_ROUNDING, atol=0.0)
-    balanced = bool(np.isclose(total[0], total[1], rtol=_BALANCE_ROUNDING, atol=0.0))
-    if constant and balanced and number[0] != number[1]:
+    if number.min() < 2 or not np.allclose(number * square, total**2, rtol=_WEIGHT_ROUNDING, atol=0.0):
+        return  # The weights are not constant in both classes.
+    labelled, unlabelled = total / number
+    if np.isclose(labelled, unlabelled, rtol=_WEIGHT_ROUNDING, atol=0.0):
+        return
+    start = f"The weights are {labelled:.4g} for all labelled rows and {unlabelled:.4g} for all unlabelled rows"
+    effect = "change the share of labelled rows, from which the class prior is estimated"
+    if np.isclose(total[0], total[1], rtol=_BALANCE_ROUNDING, atol=0.0):
         warn_user(
-            "The weights give labelled and unlabelled rows the same total, as weights for balanced classes do. They "
-            "change the share of labelled rows, from which the class prior is estimated, so all estimates are wrong. "
-            "Leave out sample_weight: scarless needs no balanced classes.",
+            f"{start}, with the same total, as weights for balanced classes do. They {effect}, so all estimates are "
+            "wrong. Leave out sample_weight: scarless needs no balanced classes.",
+            UserWarning,
+        )
+    elif labelled > unlabelled:
+        warn_user(
+            f"{start}. They {effect}. This is right only if labelled rows are rarer in the table than among all units. "
+            "If the weights should make positives more important, leave out sample_weight.",
             UserWarning,
         )
 

@@ -705,7 +705,7 @@ class PairClassifier(PUClassifier):
             warn_if_all_labelled(self)
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
         for message in self._looks_warnings:
-            warn_user(f"{type(self).__name__}: {message}", UserWarning)
+            warn_user(f"{type(self).__name__}: {message}", ClassPriorWarning)
 
     def _store_recalibrated_looks(self, given: Given, problem: PairProblem, parameters: Vector) -> None:
         """Store and check a recalibrated fit to looks. `parameters` are the estimates for `problem`."""

@@ -33,7 +33,15 @@ from scarless.checks.looks import (
     with_labels_for_likelihood,
 )
 from scarless.checks.options import check_choice, check_counts, check_flag, check_vector, real_number, shown
-from scarless.checks.rows import LabelledRows, OpenedRows, ReadLabels, check_rows, named_values, warn_about_row_order
+from scarless.checks.rows import (
+    LabelledRows,
+    OpenedRows,
+    ReadLabels,
+    check_rows,
+    named_values,
+    row_totals,
+    warn_about_row_order,
+)
 from scarless.checks.tables import take_rows
 from scarless.engines import Engine, attach, has_own_engine, open_rows
 from scarless.engines.base import known_rows
@@ -446,11 +454,27 @@ def constraints_of(
             engine = with_group(engine, group, columns, tuple(claim.where.values()))
             if not float(engine.total(_block_group, group)[0]) > 0:
                 raise ValueError(f"known has the {claim.description}, but no row has these values. Correct where=.")
+        elif isinstance(claim, ClassPrior):
+            _refuse_fewer_positives_than_labels(claim, engine, looks)
         found.append((claim, kind, group))
     return engine, tuple(
         Constraint(engine, looks.objective, kind, group, float(claim.value), float(claim.se) ** 2, claim.description)
         for claim, kind, group in found
     )
+
+
+def _refuse_fewer_positives_than_labels(claim: ClassPrior, engine: Engine, looks: LookModels) -> None:
+    """Raise if the class prior is lower than the share of labelled rows, all of which are positive."""
+    if looks.objective.false_positives is not None:
+        return
+    totals = row_totals(engine)
+    share = totals.labelled_share
+    if claim.value + 3.0 * np.sqrt(claim.se**2 + share * (1.0 - share) / totals.weight) < share:
+        raise ValueError(
+            f"known has the {claim.description}, {claim.value:g}, but {share:.2g} of the rows are labelled. Labelled "
+            "rows are positive, so at least this share of the rows is positive. Correct the value, give it a larger "
+            "se, or allow for labelled negatives with false_positive_rate."
+        )
 
 
 def _refuse_impossible(claim: LabelFrequency, engine: Engine, looks: LookModels, kind: int) -> None:

@@ -37,7 +37,7 @@ from scarless.models.summary import (
 )
 from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.uncertainty import Interval
-from scarless.outside.notices import warn_user
+from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.outside.progress import progress_bar
 from scarless.pair.constraints import check_known
 from scarless.pair.cross_fit import held_out
@@ -575,7 +575,7 @@ class SARStackingClassifier(PairClassifier):
                 f"{type(self).__name__}: the known {names} and the labels disagree: they are {apart:.1f} standard "
                 "errors apart. Either the known value, its standard error or the form of the models is wrong. Check "
                 "them.",
-                UserWarning,
+                ClassPriorWarning,
             )
 
     def _remarks(self) -> list[str]:

@@ -24,6 +24,7 @@ _REPLACEMENTS = tuple(
         (r"profile_class_prior", "a profile of the likelihood"),
         (r"class_prior_interval\(\)", "the interval of the share of positives"),
         (r"audited_class_prior", "an estimate from the audits alone (in Python: audited_class_prior)"),
+        (r"plan_audit", "scarless audit"),
         (r"bootstrap_intervals", "a bootstrap (in Python)"),
         (r"fewer columns for the class model", "fewer columns for the class (--classification-attributes)"),
         (r"the propensity_attributes", "the columns of the labelling (--propensity)"),

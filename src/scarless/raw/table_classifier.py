@@ -16,7 +16,7 @@ from scarless.checks.labels import LabelCoding
 from scarless.checks.looks import check_looks
 from scarless.checks.options import shown
 from scarless.checks.tables import in_files
-from scarless.models import PUClassifier
+from scarless.models import NaiveClassifier, PUClassifier
 from scarless.models.explaining import (
     average_row,
     column_names,
@@ -33,6 +33,7 @@ from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import warn_user
 from scarless.pair.constraints import labelling_of
+from scarless.raw.leaks import warn_about_columns
 from scarless.raw.origins import Origin, in_raw_units, trace_origins
 from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import (
@@ -197,7 +198,24 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator_ = estimator.fit(prepared, y, **fit_params)
         self.classes_ = self.estimator_.classes_
         self._mean = None if in_files(X) else average_row(prepared, sample_weight)
+        if self.preparation is None and not in_files(X):
+            self._warn_about_columns(X, y)
         return prepared
+
+    def _warn_about_columns(self, X: Any, y: Any) -> None:
+        """Warn about columns that may leak the label, and about values that no labelled row has.
+
+        Several looks, and the naive model, which only predicts labels, do not warn.
+        """
+        coding, labels = getattr(self.estimator_, "label_coding_", None), np.asarray(y)
+        if coding is None or labels.ndim > 1 or isinstance(self.estimator_, NaiveClassifier):
+            return
+        X = X if hasattr(X, "iloc") else X.to_pandas()
+        visits = set() if self._visits is None else {name for names in self._visits.columns.values() for name in names}
+        chosen = getattr(self.estimator_, "propensity_attributes", None)
+        positions = () if chosen is None or isinstance(chosen, str) or self.origins_ is None else chosen
+        named = [str((self.origins_ or [])[int(j)].column) for j in positions]
+        warn_about_columns(X.drop(columns=list(visits)), coding.encode(labels) == 1, named=named)
 
     def _read_numbers(self, X: Any) -> Any:
         """Convert columns of numbers that are written as text to numbers; store the range of each column of numbers."""

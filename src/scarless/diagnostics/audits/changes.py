@@ -121,6 +121,15 @@ class AuditChanges:
         return bool(self.agreement.p_value < SIGNIFICANT)
 
     @property
+    def contradicts_models(self) -> bool:
+        """Whether the interval that is valid for any model does not overlap the interval of the models."""
+        last = self.rounds[-1]
+        if self.difference is None or last.low is None or last.high is None:
+            return False
+        low, high = self.difference.interval
+        return not (last.low <= high and low <= last.high)
+
+    @property
     def width(self) -> float | None:
         """The width of the interval of the class prior now."""
         last = self.rounds[-1]
@@ -163,8 +172,7 @@ class AuditChanges:
             return self.why_no_difference
         value, (low, high) = self.difference.value, self.difference.interval
         line = f"An estimate that is valid even if the models are wrong: {_percent(value)} ({_ends(low, high)})."
-        last = self.rounds[-1]
-        if last.low is not None and last.high is not None and not (last.low <= high and low <= last.high):
+        if self.contradicts_models:
             line += " It contradicts the estimate of the models. Do not use the estimate of the models."
         return line
 

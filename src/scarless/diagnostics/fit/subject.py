@@ -15,7 +15,6 @@ from scarless.checks.looks import check_audit, check_looks, looks_of
 from scarless.checks.options import check_counts, check_propensity, check_vector
 from scarless.checks.rows import index_of, warn_about_row_order
 from scarless.checks.tables import take_rows
-from scarless.diagnostics.leaks import Leak, find_leaks
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import (
     NaiveClassifier,
@@ -33,6 +32,7 @@ from scarless.numerics.uncertainty import Interval
 from scarless.outside.plain_words import plain
 from scarless.pair.groups import overcount_factor
 from scarless.raw import TableClassifier
+from scarless.raw.leaks import Leak, NeverLabelled, find_leaks, find_never_labelled
 from scarless.raw.origins import Origin
 from scarless.raw.preparation import BRACKETED, KeepNone
 from scarless.scale.raw_columns import MISSING
@@ -104,6 +104,7 @@ class Subject:
     audit: Vector | None  # 1, 0 and NaN; None without audits
     false_label: Vector | None  # probability of a label for a negative row; None if assumed to be 0
     known_leaks: tuple[Leak, ...] | None = None  # None if columns were not searched for leaks yet
+    is_contradicted: bool = False  # whether a warning of the fit says that the class prior is not reliable
 
     @classmethod
     def of(
@@ -117,6 +118,7 @@ class Subject:
         level: float = 0.95,
         audit: ArrayLike | None = None,
         leaks: tuple[Leak, ...] | None = None,
+        is_contradicted: bool = False,
     ) -> Self:
         """Check the arguments, prepare the table, and predict."""
         model = as_table_model(estimator)
@@ -145,6 +147,7 @@ class Subject:
             audit=None if audit is None else _or_nan(check_audit(audit, n_rows=n_rows, coding=coding)),
             false_label=false_label_probability(inner, prepared, labels) if has_false else None,
             known_leaks=leaks,
+            is_contradicted=is_contradicted,
         )
 
     # --- rows
@@ -305,14 +308,32 @@ class Subject:
         """Columns of a pandas table that leak the label, or may leak it."""
         if self.known_leaks is not None:
             return self.known_leaks
-        if not hasattr(self.X, "iloc"):
+        X, rows = self._searched
+        return () if X is None else tuple(find_leaks(X, self.s[rows]))
+
+    @cached_property
+    def never_labelled(self) -> tuple[NeverLabelled, ...]:
+        """Values that no labelled row has, in columns of a pandas table that do not seem to leak the label."""
+        X, rows = self._searched
+        if X is None:
             return ()
+        X = X.drop(columns=[leak.column for leak in self.leaks if leak.column in X.columns])
+        audited = None if self.audit is None else np.isfinite(self.audit[rows])
+        labelling = set(self.labelling_columns)
+        named = [name for name, columns in self.groups.items() if labelling & set(columns)]
+        return tuple(find_never_labelled(X, self.s[rows], audited=audited, named=named))
+
+    @cached_property
+    def _searched(self) -> tuple[Any, Any]:
+        """The columns of a pandas table that are searched for leaks, for at most 50,000 rows, and these rows."""
+        if not hasattr(self.X, "iloc"):
+            return None, None
         visits = {self.origins[j].column for columns in self.visit_columns.values() for j in columns}
         names = [str(name) for name in self.X.columns]
         seen = [j for j, name in enumerate(names) if name in self.groups and name not in visits]
         large = self.n_rows > MAX_ROWS_FOR_LEAKS
         rows = self.some_rows(MAX_ROWS_FOR_LEAKS, np.random.default_rng(0)) if large else slice(None)
-        return tuple(find_leaks(self.X.iloc[rows, seen], self.s[rows]))
+        return self.X.iloc[rows, seen], rows
 
     # --- columns
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 
+from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import NEARLY_ALL_LABELLED, WIDE_INTERVAL, Subject
-from scarless.diagnostics.leaks import Leak, advice
 from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import (
     NaiveClassifier,
@@ -18,6 +18,8 @@ from scarless.models import (
 )
 from scarless.models.summary import FEW_LABELS
 from scarless.outside.notices import listed
+from scarless.outside.plain_words import plain
+from scarless.raw.leaks import Leak, advice, notes_on_never_labelled
 from scarless.report.fit.data import Check, FitAnswer, IntervalEstimate, find
 from scarless.report.fit.looks import cautions
 from scarless.report.words import about, count, number, share, share_range, text
@@ -40,15 +42,18 @@ NO_ESTIMATE = (
 )
 MAX_LABELLED_SHARE_CHANGE = 0.25  # largest relative difference of labelled shares between the fit and these rows
 MAX_NAMES = 6  # names in a sentence
+_MAX_VALUES_NAMED = 2  # values without labels in a sentence
 
 
-def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...]) -> FitAnswer:
+def make_answer(
+    subject: Subject, identifiability: Any, checks: tuple[Check, ...], changes: AuditChanges | None = None
+) -> FitAnswer:
     """Return the estimated number of positives, with cautions; `identifiability` is None if it could not be computed.
 
     If the fit cannot estimate the positives without a label (`subject.is_uninformative`), all estimates are None.
     """
     n, labelled = float(subject.weight.sum()), float(subject.weight @ subject.s)
-    right, leaks = subject.labelled_positives, subject.leaks
+    right = subject.labelled_positives
     known = labelled / n if subject.has_no_false_positives else 0.0
     naive = isinstance(subject.inner, NaiveClassifier)  # its class prior is the share of labelled rows
     prior, frequency = None if naive else number(subject.model.class_prior_), number(subject.model.label_frequency_)
@@ -71,7 +76,7 @@ def make_answer(subject: Subject, identifiability: Any, checks: tuple[Check, ...
         missing=missing,
         label_frequency=labelled_share,
         cautions=(*cautions(subject), *reasons),
-        sentence=_sentence(subject, n, labelled, found, missing, reservation(subject.may_be_swapped, leaks)),
+        sentence=_sentence(subject, n, labelled, found, missing, reservation(subject, changes)),
         notes=tuple(_notes(subject, why_none)),
         wrong=labelled - right,
     )
@@ -121,13 +126,22 @@ def estimate_sentences(
     return f"We estimate that {rows} {'is' if number_ == '1' else 'are'} positive{rest}.{reserved}"
 
 
-def reservation(may_be_swapped: bool, leaks: Sequence[Leak]) -> str:
-    """Return "not reliable", with a condition for leaking columns, or "" if there is no such doubt."""
-    if may_be_swapped:
+def reservation(subject: Subject, changes: AuditChanges | None = None) -> str:
+    """Return "not reliable", with a condition if there is one, or "" if there is no reason for such a doubt.
+
+    `changes` are what the answers of worksheets changed.
+    """
+    few = int(subject.s.sum()) < FEW_LABELS and not subject.models_are_separated
+    contradicted = subject.is_contradicted or (changes is not None and changes.contradicts_models)
+    if subject.may_be_swapped or contradicted or few:
         return "not reliable"
-    if not leaks:
-        return ""
-    return f"not reliable if {recorded(leaks)} recorded because of the label"
+    conditions = []
+    if subject.leaks:
+        conditions.append(f"if {recorded(subject.leaks)} recorded because of the label")
+    if subject.never_labelled:
+        rows = [f"rows {each.rows}" for each in subject.never_labelled]
+        conditions.append(f"if positives among {listed(rows, _MAX_VALUES_NAMED)} are never labelled")
+    return f"not reliable {', or '.join(conditions)}" if conditions else ""
 
 
 def recorded(leaks: Sequence[Leak]) -> str:
@@ -190,6 +204,7 @@ def _cautions(subject: Subject, found: IntervalEstimate, frequency: float | None
         "are positive."
     ]  # fmt: skip
     reasons += [f"Column {text(leak.column)} {leak.remark}. {advice()}" for leak in subject.leaks]
+    reasons += [plain(note) for note in notes_on_never_labelled(subject.never_labelled, [])]
     reasons += _fit_cautions(inner, frequency, found)
     reasons += _data_cautions(found, identifiability, subject)
     reasons += _ranking_cautions(subject)

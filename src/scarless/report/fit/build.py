@@ -157,7 +157,7 @@ def report_on(
         report_step("estimating who is overlooked")
         overlooked = make_overlooked(subject, by, all_rows)
         checks = make_checks(exam, report_step)
-        answer = make_answer(subject, exam.identifiability, checks)
+        answer = make_answer(subject, exam.identifiability, checks, changes)
         columns = make_columns(subject)
     if subject.is_uninformative:
         ranked = replace(ranked, notes=(ALL_LABELLED, *ranked.notes))

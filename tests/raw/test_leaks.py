@@ -1,17 +1,23 @@
 """Columns that leak the label, and good attributes that do not."""
 
+import re
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
-from scarless.diagnostics.leaks import (
+from scarless import NaiveClassifier, SAREMClassifier, TableClassifier
+from scarless.raw.leaks import (
     CERTAIN,
     ONLY_LABELLED,
     STRONG,
     columns_to_leave_out,
     find_leaks,
+    find_never_labelled,
     grade_leak,
     label_auc,
+    notes_on_never_labelled,
 )
 
 N, LABELLED = 2000, 200
@@ -41,6 +47,8 @@ def leaks(rng, s):
         "in the middle": (STRONG, np.where(s == 1, noisy * 0.05, np.sign(noisy) + noisy)),
         "group": (STRONG, np.where(rng.random(N) < 0.97, s, 1 - s) * 5 + rng.integers(0, 5, N)),
         "empty": (STRONG, np.where((s == 1) == (rng.random(N) < 0.97), np.nan, noisy)),
+        "medicine": (STRONG, np.where(rng.random(N) < np.where(s == 1, 0.6, 0.05), "ja", "nein")),
+        "measured if labelled": (STRONG, np.where((s == 1) | (rng.random(N) < 0.15), noisy, np.nan)),
         "remarks": (STRONG, [f"case {i % 90} {'on insulin' if most[i] else 'is well'}" for i in range(N)]),
     }
 
@@ -51,7 +59,7 @@ def innocent(rng, s):
     return {
         "strong": np.where(s == 1, noisy + 1.5, noisy),
         "rare": np.where(rng.random(N) < 0.004, "yes", "no"),
-        "rare but telling": np.where((s == 1) & (rng.random(N) < 0.3), 1, rng.random(N) < 0.03),
+        "rare but telling": np.where((s == 1) & (rng.random(N) < 0.15), 1, rng.random(N) < 0.03),
         "gaps": np.where(rng.random(N) < 0.98, np.nan, noisy),
         "ward": rng.choice([f"w{i}" for i in range(35)], N),
         "text": [f"case {rng.integers(500)} seen {rng.integers(40)}" for _ in range(N)],
@@ -68,6 +76,67 @@ def test_leaks_are_graded(rows):
     wanted = leaks(rng, s)
     found = {leak.column: leak.grade for leak in find_leaks(pd.DataFrame({k: v for k, (_, v) in wanted.items()}), s)}
     assert found == {name: grade for name, (grade, _) in wanted.items()}
+
+
+def test_a_value_that_is_tied_to_the_label_is_described(rows):
+    rng, s = rows
+    found = find_leaks(pd.DataFrame({name: leaks(rng, s)[name][1] for name in ("medicine", "measured if labelled")}), s)
+    assert re.fullmatch(
+        r"may leak the label: \d\d% of the \d+ rows with the value 'ja' are labelled, but \d.\d% of the others",
+        found[0].remark,
+    )
+    assert re.fullmatch(
+        r"may leak the label: \d\d% of the \d+ rows in which it is filled are labelled, but none of the others",
+        found[1].remark,
+    )
+
+
+def test_a_table_classifier_warns_about_leaks_and_values_without_labels(rows):
+    rng, s = rows
+    good, visits = rng.normal(size=N), rng.poisson(3, N)
+    site = np.where((s == 0) & (rng.random(N) < 0.3), "B", "A")
+    table = pd.DataFrame({"good": good, "visits": visits, "medicine": leaks(rng, s)["medicine"][1], "site": site})
+    inner = SAREMClassifier(propensity_attributes=["visits"])
+    for X in (table, pl.from_pandas(table)):
+        with (
+            pytest.warns(
+                UserWarning, match="Column 'medicine' may leak the label: .* If the column is recorded because"
+            ),
+            pytest.warns(UserWarning, match="No row with the value 'B' in 'site' has a label"),
+        ):
+            TableClassifier(inner).fit(X, s)
+    TableClassifier(inner).fit(table[["good", "visits"]], s)  # Warnings are errors in these tests.
+    TableClassifier(NaiveClassifier()).fit(table, s)
+
+
+def test_values_without_labels():
+    rng = np.random.default_rng(0)
+    visits, site = rng.poisson(3, 1000), rng.choice(["A", "B"], 1000)
+    table = pd.DataFrame({"visits": visits, "site": site, "filled": np.where(site == "A", 1.5, np.nan)})
+    s = ((rng.random(1000) < 0.2) & (visits > 1) & (site == "A")).astype(int)
+    rows = {each.rows for each in find_never_labelled(table, s, named=["visits"])}
+    empty, low = "with an empty cell in 'filled'", "in which 'visits' is at most 1"
+    assert rows == {"with the value 'B' in 'site'", empty, low}
+    assert {each.rows for each in find_never_labelled(table, s)} == rows - {low}  # other columns may drive the class
+    assert find_never_labelled(table, s, named=["visits"], audited=np.ones(1000)) == []
+    (high,) = find_never_labelled(-table[["visits"]], s, named=["visits"])
+    assert high.rows == "in which 'visits' is at least -1"
+    assert find_never_labelled(table, rng.random(1000) < 0.2, named=["visits"]) == []
+    notes = notes_on_never_labelled([high._replace(column=f"x{j}") for j in range(6)], ["x0"])
+    assert notes[0].endswith("remove 'x0' from propensity_attributes.")
+    assert "The same is true of 1 more values. If positives among these rows are never labelled" in notes[1]
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.0])
+def test_a_logistic_labelling_has_no_threshold(slope):
+    """With a slope of 2 or more, some tables have a threshold: none of hundreds of rows is labelled there."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(50):
+        x = rng.normal(size=2000)
+        s = rng.random(2000) < 0.3 / (1 + np.exp(0.5 - slope * x))
+        found += len(find_never_labelled(pd.DataFrame({"x": x}), s, named=["x"]))
+    assert found <= 3
 
 
 def test_a_good_attribute_is_not_a_leak(rows):
