@@ -21,7 +21,7 @@ from scarless import (
 )
 from scarless.analysis import ColumnRoles, analyse, predict_table
 from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
-from scarless.analysis.columns import notes_on_values_without_labels
+from scarless.analysis.columns import notes_on_duplicates, notes_on_values_without_labels
 from scarless.analysis.labels import ObservedLabels
 from scarless.analysis.ranking import observed_again
 from scarless.analysis.settings import Settings, read_run
@@ -434,6 +434,17 @@ def test_analyse_reports_a_value_without_any_label(patients, named):
     doubt = "not reliable if positives among rows with the value 'B' in 'site' are never labelled"
     assert found.summary()["doubt"] == doubt
     assert found.report().answer.sentence.endswith(f" This estimate is {doubt}.")
+
+
+def test_empty_rows_are_reported(patients):
+    """Spreadsheets write empty rows at the end, and each counts as a patient without a label."""
+    table = patients.reindex(range(len(patients) + 3))
+    notes = notes_on_duplicates(table)
+    assert notes == [
+        f"3 rows have no value in any column (the first is row {len(patients) + 1}, counted from 1), but count as rows "
+        "without a label. Remove empty rows from the file: they change the share of positives."
+    ]
+    assert notes_on_duplicates(patients) == []
 
 
 def test_a_threshold_in_a_named_number_is_reported(patients):

@@ -62,6 +62,10 @@ def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     pd.testing.assert_frame_equal(one, other, check_dtype=False)
     assert main(["predict", "run", "patients.csv", "--out", "next.parquet"]) == 1
     assert "next.parquet exists. Choose another" in capsys.readouterr().err
+    before = Path("patients.csv").read_bytes()
+    assert main(["predict", "run", "patients.csv", "--out", "patients.csv", "--force"]) == 1
+    assert "patients.csv is a file that is read. Choose another name (--out)." in capsys.readouterr().err
+    assert Path("patients.csv").read_bytes() == before
     assert main(["predict", "run", "patients.csv", "--out", "next.parquet", "--force"]) == 0
 
 

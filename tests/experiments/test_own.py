@@ -632,7 +632,10 @@ def test_the_positive_class_is_found_where_it_is_clear(values, positive, expecte
         (["yes", "yes"], "the class 'ill' has only the value 'yes'; it must have two"),
         (["a", "b", "c"], r"the class 'ill' has 3 values, 'a', 'b', 'c'; it must have two\. Set `positive`"),
         (["a", "b"], r"the class 'ill' has the values 'a', 'b'\. Set `positive`"),
-        (["yes", None, "no"], r"the class 'ill' is missing in 1 of 3 rows\. Remove these rows"),
+        (
+            ["yes", None, "no"],
+            r"the class 'ill' is missing in 1 of 3 rows\. A comparison needs the true class of every row",
+        ),
         ([1.0, float("nan"), 0.0], "is missing in 1 of 3 rows"),
         (pd.Series([True, pd.NA], dtype="boolean"), "is missing in 1 of 2 rows"),
     ],

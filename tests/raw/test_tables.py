@@ -11,7 +11,8 @@ import pytest
 from scarless import NaiveClassifier, SAREMClassifier, TableClassifier
 from scarless.raw.cells import NumberRange, read_cell, read_column
 from scarless.raw.tables import (
-    notes_on_odd_numbers,
+    has_thousands_points,
+    notes_on_numbers,
     numbers_again,
     odd_numbers,
     read_numbers,
@@ -379,9 +380,35 @@ def test_odd_numbers_are_reported_by_column(frame):
 def test_the_advice_on_a_code_works():
     for code in (99999999.0, 0.1 + 1e7):
         column = pd.Series([*AGES, *[code] * 5])
-        (note,) = notes_on_odd_numbers(column.to_frame("x"))
+        (note,) = notes_on_numbers(column.to_frame("x"))
         advice = re.search(r"table\['x'\]\.replace\(.*?float\('nan'\)\)", note).group()
         assert eval(advice, {"table": {"x": column}}).isna().sum() == 5
+
+
+def test_points_that_separate_thousands_are_reported():
+    rng = np.random.default_rng(0)
+    sizes = np.round(rng.lognormal(6.5, 1.0, 300))
+    points = np.where(sizes < 1000, sizes, sizes / 1000)
+    (note,) = notes_on_numbers(pd.DataFrame({"bnp": points, "age": rng.integers(20, 90, 300)}))
+    first = points[points != np.round(points)][0]
+    assert note.startswith("Points in column 'bnp' probably separate thousands, but were read as decimal points: ")
+    assert f"{first:g} would stand for {1000 * first:.0f}. " in note
+    assert "Points in columns 'a' and 'b' " in notes_on_numbers(pd.DataFrame({"a": points, "b": points}))[0]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: rng.lognormal(0.0, 1.0, 300).round(3),
+        lambda rng: rng.lognormal(3.0, 1.0, 300).round(2),
+        lambda rng: rng.integers(8, 800, 300) / 8,  # eighths
+        lambda rng: np.where(rng.random(300) < 0.3, 0.0, rng.random(300).round(3)),
+        lambda rng: rng.integers(0, 5000, 300).astype(float),
+    ],
+    ids=["three decimals", "two decimals", "eighths", "shares", "whole numbers"],
+)
+def test_decimals_do_not_look_like_thousands(draw):
+    assert not any(has_thousands_points(draw(np.random.default_rng(seed))) for seed in range(50))
 
 
 def test_columns_of_intervals_are_no_numbers():

@@ -106,7 +106,7 @@ def are_ids(values: Any, name: str = "") -> bool:
 
 
 def notes_on_duplicates(table: Any, id: str = "", groups: str = "") -> list[str]:
-    """Return notes on duplicate ids and duplicate rows.
+    """Return notes on empty rows, duplicate ids and duplicate rows.
 
     In a table with few columns and few distinct values, rows are equal by chance. Duplicate rows are reported only if
     fewer than 0.05 pairs are expected by chance with independent columns.
@@ -123,7 +123,15 @@ def notes_on_duplicates(table: Any, id: str = "", groups: str = "") -> list[str]
                 f"The id {id!r} is not unique: {int(again.sum()):,} rows share their id with another row (for example "
                 f"{str(name)!r} in rows {rows}, counted from 1).{advice}"
             )
-    copies = table.duplicated().to_numpy()
+    empty = table.isna().all(axis=1).to_numpy()
+    if empty.any():
+        first = int(np.flatnonzero(empty)[0])
+        number = f"{int(empty.sum()):,} rows have no value" if empty.sum() > 1 else "1 row has no value"
+        notes.append(
+            f"{number} in any column (the first is row {first + 1}, counted from 1), but count as rows without a "
+            "label. Remove empty rows from the file: they change the share of positives."
+        )
+    copies = table.duplicated().to_numpy() & ~empty
     if copies.any() and _expected_pairs(table) < MAX_PAIRS_BY_CHANCE:
         first = int(np.flatnonzero(copies)[0])
         number = f"{int(copies.sum()):,} rows are duplicates" if copies.sum() > 1 else "1 row is a duplicate"

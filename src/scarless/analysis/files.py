@@ -27,7 +27,7 @@ from scarless.analysis.values import notes_on
 from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
 from scarless.raw import TableClassifier
-from scarless.raw.tables import notes_on_odd_numbers
+from scarless.raw.tables import notes_on_numbers
 from scarless.scale import ParquetRows, WrittenPredictions, file_advice
 from scarless.scale.samples import draw_rows
 
@@ -289,7 +289,7 @@ def analyse_files(
     features, feature_notes, leaks = choose_features(sample, settings, observed.s)
     observed_notes = counts.observed.notes if settings.informed else ()
     never_labelled = notes_on_values_without_labels(sample[features], settings, observed, leaks)
-    number_notes = notes_on_odd_numbers(sample[features])
+    number_notes = notes_on_numbers(sample[features])
     before = [*observed_notes, *number_notes, *notes_on(settings), *feature_notes, *never_labelled]
     given = {"sample_weight": settings.sample_weight} if settings.sample_weight else {}
     given |= {"audit": settings.audit} if settings.audit else {}

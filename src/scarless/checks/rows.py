@@ -90,7 +90,9 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
     rows = _labelled(engine, coding, found)
     refuse_lost_class(rows.totals.labelled, rows.totals.unlabelled)
     if rows.totals.weight != rows.totals.n_rows:
-        _warn_if_weights_depend_on_labels(*rows.engine.total(_block_weight_moments))
+        _warn_about_label_weights(
+            *rows.engine.total(_block_weight_moments), corrects=getattr(estimator, "_corrects", True)
+        )
     warn_about_leak(rows.engine, names)
     return rows
 
@@ -198,10 +200,13 @@ def refuse_lost_class(labelled: Any, unlabelled: Any) -> None:
             )
 
 
-def check_label_weights(s: Vector, w: Vector) -> None:
-    """Raise if a class of labels has no weight; warn if the weights seem to depend on the labels."""
+def check_label_weights(s: Vector, w: Vector, *, corrects: bool = True) -> None:
+    """Raise if a class of labels has no weight; warn if the weights seem to depend on the labels.
+
+    `corrects` is False for models that do not correct for missing labels.
+    """
     refuse_lost_class(w @ s, w @ (1.0 - s))
-    _warn_if_weights_depend_on_labels(*_block_weight_moments(None, {"s": s, "w": w}))
+    _warn_about_label_weights(*_block_weight_moments(None, {"s": s, "w": w}), corrects=corrects)
 
 
 def _block_weight_moments(X: Any, rows: Any) -> tuple[Any]:
@@ -210,7 +215,7 @@ def _block_weight_moments(X: Any, rows: Any) -> tuple[Any]:
     return (np.array([[part.sum(), w @ part, w**2 @ part] for part in (s, 1.0 - s)]),)
 
 
-def _warn_if_weights_depend_on_labels(moments: Array) -> None:
+def _warn_about_label_weights(moments: Array, *, corrects: bool) -> None:
     """Warn about weights that balance the labelled and the unlabelled rows, or are higher for all labelled rows.
 
     Weights that are higher for all unlabelled rows are usual for tables with a part of the unlabelled rows.
@@ -229,7 +234,7 @@ def _warn_if_weights_depend_on_labels(moments: Array) -> None:
             "wrong. Leave out sample_weight: scarless needs no balanced classes.",
             UserWarning,
         )
-    elif labelled > unlabelled:
+    elif corrects and labelled > unlabelled:
         warn_user(
             f"{start}. They {effect}. This is right only if labelled rows are rarer in the table than among all units. "
             "If the weights should make positives more important, leave out sample_weight.",

@@ -344,8 +344,12 @@ def _refuse_existing(options: argparse.Namespace, what: str, name: str) -> None:
             f"{options.out} is a folder. {what} written to a file. Name this file, for example --out "
             f"{quoted(str(options.out / name))}."
         )
-    if options.out.exists() and not options.force:
-        raise FileExistsError(f"{options.out} exists. Choose another name (--out), or replace it with --force.")
+    if options.out.exists():
+        inputs = [getattr(options, "file", None), _model_file(options.model)]
+        if any(each is not None and each.exists() and each.samefile(options.out) for each in inputs):
+            raise ValueError(f"{options.out} is a file that is read. Choose another name (--out).")
+        if not options.force:
+            raise FileExistsError(f"{options.out} exists. Choose another name (--out), or replace it with --force.")
 
 
 def _model_file(path: Path) -> Path:

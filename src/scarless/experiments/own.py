@@ -215,7 +215,10 @@ def read_class(values: Any, name: str, positive: Any = None) -> Vector:
     """
     text = [_as_text(value) for value in values]
     if empty := text.count(""):
-        raise ValueError(f"the class {name!r} is missing in {empty} of {len(text)} rows. Remove these rows.")
+        raise ValueError(
+            f"the class {name!r} is missing in {empty} of {len(text)} rows. A comparison needs "
+            "the true class of every row: name the column that has it, not the labels, or remove these rows."
+        )
     known = sorted(set(text))
     shown = ", ".join(map(repr, known[:VALUES_SHOWN])) + (", ..." if len(known) > VALUES_SHOWN else "")
     if len(known) < 2:

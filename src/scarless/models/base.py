@@ -214,7 +214,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self._coding.classes
         weight = check_counts(sample_weight, n_rows=s.size)
         warn_about_row_order(X, sample_weight=sample_weight)
-        check_label_weights(s, weight)
+        check_label_weights(s, weight, corrects=self._corrects)
         return Training(table, s, weight)
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any) -> LabelledRows:

@@ -213,8 +213,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X = X if hasattr(X, "iloc") else X.to_pandas()
         visits = set() if self._visits is None else {name for names in self._visits.columns.values() for name in names}
         chosen = getattr(self.estimator_, "propensity_attributes", None)
-        positions = () if chosen is None or isinstance(chosen, str) or self.origins_ is None else chosen
-        named = [str((self.origins_ or [])[int(j)].column) for j in positions]
+        origins = self.origins_ or []
+        named = [str(origins[int(j)].column) for j in ([] if chosen is None or isinstance(chosen, str) else chosen)]
         warn_about_columns(X.drop(columns=list(visits)), coding.encode(labels) == 1, named=named)
 
     def _read_numbers(self, X: Any) -> Any:

@@ -9,7 +9,7 @@ from scarless.checks.attributes import with_text_names
 from scarless.checks.tables import refuse_lazy_query
 from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
-from scarless.outside.notices import warn_user
+from scarless.outside.notices import listed, warn_user
 from scarless.raw.cells import (
     FIRST_INEXACT_INTEGER,
     MAX_CODED_CATEGORIES,
@@ -80,7 +80,7 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
                 changed[name] = _as_categories(X[name])
                 messages.append(message_about_text(str(name), found))
     X = replaced(X, changed)
-    return X, [*messages, *notes_on_odd_numbers(X)], questions
+    return X, [*messages, *notes_on_numbers(X)], questions
 
 
 # --- numbers that may be codes for missing values, or errors
@@ -177,18 +177,61 @@ def _has_tail(numbers: Vector, odd: float) -> bool:
     return positive.size > 0 and odd / numbers[-1] < numbers[-1] / np.quantile(positive, 0.05)
 
 
-def notes_on_odd_numbers(X: Any) -> list[str]:
-    """Return a note on numbers of a data frame that may be codes for missing values, or errors, if there are any."""
-    numeric = [name for name in X.columns if not holds_no_numbers(X[name])]
-    found = {str(name): odd_numbers(_floats(X[name])) for name in numeric}
+def has_thousands_points(values: Vector) -> bool:
+    """Return whether points in a column probably separate thousands, although they were read as decimal points.
+
+    Then numbers up to 999 are whole, and all larger ones have three decimals: 278, 628, 1.43 (instead of 1430). Such a
+    mixture is rare among measurements.
+
+    Examples
+    --------
+    >>> numbers = np.arange(120.0, 2500.0, 37.0)
+    >>> read = np.where(numbers < 1000, numbers, numbers / 1000)
+    >>> has_thousands_points(read), has_thousands_points(numbers), has_thousands_points(numbers / 1000)
+    (True, False, False)
+    """
+    known = values[~np.isnan(values)]
+    parts = known[known != np.round(known)]
+    if parts.size < _MIN_CODES or parts.size > 0.95 * known.size or not (known < 1000.0).all() or parts.min() < 1.0:
+        return False
+    three = np.isclose(1000.0 * parts, np.round(1000.0 * parts), rtol=0.0, atol=1e-3)
+    two = np.isclose(100.0 * parts, np.round(100.0 * parts), rtol=0.0, atol=1e-3)
+    return bool(three.all() and np.mean(two) < 1.0 / 3.0)
+
+
+def notes_on_numbers(X: Any) -> list[str]:
+    """Return notes on numbers of a data frame that were probably misread, are codes for missing values, or errors."""
+    numbers = {str(name): _floats(X[name]) for name in X.columns if not holds_no_numbers(X[name])}
+    return [*_notes_on_thousands(numbers), *_notes_on_odd_numbers(numbers)]
+
+
+def _notes_on_thousands(numbers: dict[str, Vector]) -> list[str]:
+    names = [name for name, values in numbers.items() if has_thousands_points(values)]
+    if not names:
+        return []
+    values = numbers[names[0]]
+    first = float(values[np.flatnonzero(values != np.round(values))[0]])
+    which = (
+        f"columns {listed(list(map(repr, names)), _MAX_COLUMNS_SHOWN)}" if len(names) > 1 else f"column {names[0]!r}"
+    )
+    return [
+        f"Points in {which} probably separate thousands, but were read as decimal points: {first:g} would stand for "
+        f"{1000.0 * first:.0f}. No number is above 999, and most numbers that are not whole have three decimals. "
+        "If so, the largest values were read as the smallest. Write numbers without such points, or read the file with "
+        "pandas.read_csv(..., thousands='.')."
+    ]
+
+
+def _notes_on_odd_numbers(numbers: dict[str, Vector]) -> list[str]:
+    found = {name: odd_numbers(values) for name, values in numbers.items()}
     odd = {name: each for name, each in found.items() if each.numbers}
     if not odd:
         return []
     parts = []
     for name, each in list(odd.items())[:_MAX_COLUMNS_SHOWN]:
-        listed = " and ".join(f"{number:.15g} in {n:,} row{'s' if n > 1 else ''}" for number, n in each.numbers.items())
+        words = " and ".join(f"{number:.15g} in {n:,} row{'s' if n > 1 else ''}" for number, n in each.numbers.items())
         low, high = (f"{end:.15g}" if end == round(end) else f"{end:g}" for end in (each.low, each.high))
-        parts.append(f"{name!r} has {listed}, and its other numbers are between {low} and {high}")
+        parts.append(f"{name!r} has {words}, and its other numbers are between {low} and {high}")
     if len(odd) > _MAX_COLUMNS_SHOWN:
         parts.append(f"{len(odd) - _MAX_COLUMNS_SHOWN:,} more columns have such numbers")
     name, number = next((name, next(iter(each.numbers))) for name, each in odd.items())
