@@ -358,7 +358,7 @@ def _weighted_results(X, s, w):
     yield "SCARClassifier", lambda: SCARClassifier().fit(X, s, **given)
     yield "bootstrap_intervals", lambda: bootstrap_intervals(model, X, s, **given, **some)
     yield "bootstrap_intervals", lambda: bootstrap_intervals(SCARClassifier(0.4).fit(thin, s), thin, s, **given, **some)
-    yield "calibration", lambda: label_calibration(s, f, propensity=e, **given)
+    yield "calibration curves", lambda: label_calibration(s, f, propensity=e, **given)
     yield "scar_test", lambda: scar_test(X, s, propensity_attributes=[3], n_simulations=19, cv=2, **given)
     yield "labelling_attributes", lambda: labelling_attributes(X, s, classification_attributes=[0, 1], **given)
     yield "BestBinEstimator", lambda: BestBinEstimator(**some).fit(X, s, **given)

@@ -383,7 +383,7 @@ class Risk(NamedTuple):
 def _block_risk_variance(X: Any, rows: Rows, design: Design, beta: Vector) -> tuple[Any]:
     z = logits(design.take(X), beta)
     f = sigmoid(z)
-    with np.errstate(over="ignore"):  # With an infinite variance, no risk is significant.
+    with np.errstate(over="ignore", invalid="ignore"):  # With an infinite or missing variance, no risk is significant.
         variance = f / at_least(rows["e"], _MIN_PROPENSITY) - f * f  # of s/e
         return (rows["w"] @ (z * z * variance),)
 
