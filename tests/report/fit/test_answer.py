@@ -3,10 +3,10 @@
 import warnings
 from copy import copy
 from dataclasses import replace
-from html import escape
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier, SCARClassifier
@@ -189,7 +189,7 @@ def test_cautions_come_before_the_number_on_the_page(reported):
         page = report.to_html()
         assert report.answer.cautions
         for caution in report.answer.cautions:
-            assert 0 < page.index(escape(caution)[:30]) < page.index(report.answer.sentence[:20])
+            assert 0 < page.index(str(escape(caution))[:30]) < page.index(report.answer.sentence[:20])
         assert str(report).index(report.answer.cautions[-1]) < str(report).index(report.answer.sentence)
 
 

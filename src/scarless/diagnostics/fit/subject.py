@@ -319,7 +319,9 @@ class Subject:
             return ()
         X = X.drop(columns=[leak.column for leak in self.leaks if leak.column in X.columns])
         audited = None if self.audit is None else np.isfinite(self.audit[rows])
-        labelling = set(self.labelling_columns)
+        given = getattr(self.inner, "propensity_attributes", None)
+        known = given is not None and not isinstance(given, str) and not self.may_be_swapped
+        labelling = set(self.labelling_columns) if known else set()
         named = [name for name, columns in self.groups.items() if labelling & set(columns)]
         return tuple(find_never_labelled(X, self.s[rows], audited=audited, named=named))
 
