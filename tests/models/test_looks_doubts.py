@@ -170,7 +170,7 @@ def test_audits_that_favour_positives_get_a_warning(seen):
 
 @pytest.mark.usefixtures("one_start")
 def test_a_wrong_known_value_gets_one_warning(seen):
-    _, told = fit_pair(seen.X, seen.S, known=[ClassPrior(0.1)])
+    _, told = fit_pair(seen.X, seen.S, known=[ClassPrior(0.9)])
     assert any("disagree" in each for each in told)
     assert not any("share one propensity" in each or "without false positives" in each for each in told)
 

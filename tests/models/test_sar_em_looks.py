@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import scarless
-from scarless import ClassPrior, LabelFrequency, Labelling, SAREMClassifier
+from scarless import ClassPrior, ClassPriorWarning, LabelFrequency, Labelling, SAREMClassifier
 from scarless.numerics.linear import Design
 from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.scale import ParquetRows
@@ -346,13 +346,21 @@ def test_a_known_value_that_rows_agree_with_gets_no_warning(data):
 
 
 @pytest.mark.usefixtures("one_start")
-def test_a_known_class_prior_below_the_labelled_share_gets_a_warning(data):
-    with pytest.warns(UserWarning, match=r"rows disagree|agree with all known values") as told:
-        model = _model(known=[ClassPrior(0.05)], tol=None).fit(data["X"], data["S"])
+def test_a_known_class_prior_below_the_labelled_share_is_refused(data):
+    with pytest.raises(
+        ValueError, match=r"the class prior, 0\.05, but 0\.31 of the rows are labelled.* false_positive_rate"
+    ):
+        _model(known=[ClassPrior(0.05)]).fit(data["X"], data["S"])
+    _model(known=[ClassPrior(0.3, se=0.05)]).fit(data["X"], data["S"])  # within three standard errors
+
+
+def test_a_known_class_prior_that_the_rows_contradict_gets_a_warning(data):
+    with pytest.warns(ClassPriorWarning, match=r"rows disagree|agree with all known values") as told:
+        model = _model(known=[ClassPrior(0.9)], tol=None).fit(data["X"], data["S"])
     assert any("the rows disagree" in str(each.message) for each in told)
     unmet = "no models of this form agree with all known values within their standard errors"
     assert any(unmet in str(each.message) for each in told) == (not model.converged_)
-    assert abs(model.class_prior_ - 0.05) < 1e-6 or not model.converged_
+    assert abs(model.class_prior_ - 0.9) < 1e-6 or not model.converged_
 
 
 # Conventions of scikit-learn

@@ -127,16 +127,16 @@ def test_values_without_labels():
     assert "The same is true of 1 more values. If positives among these rows are never labelled" in notes[1]
 
 
-@pytest.mark.parametrize("slope", [0.5, 1.0])
+@pytest.mark.parametrize("slope", [0.5, 1.0, 2.0])
 def test_a_logistic_labelling_has_no_threshold(slope):
-    """With a slope of 2 or more, some tables have a threshold: none of hundreds of rows is labelled there."""
+    """With a slope of 3, some tables have a threshold: none of hundreds of rows is labelled there."""
     rng = np.random.default_rng(0)
     found = 0
     for _ in range(50):
         x = rng.normal(size=2000)
         s = rng.random(2000) < 0.3 / (1 + np.exp(0.5 - slope * x))
         found += len(find_never_labelled(pd.DataFrame({"x": x}), s, named=["x"]))
-    assert found <= 3
+    assert found == 0
 
 
 def test_a_good_attribute_is_not_a_leak(rows):

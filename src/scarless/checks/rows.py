@@ -78,10 +78,13 @@ class LabelledRows(NamedTuple):
     totals: RowTotals
 
 
-def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, pos_label: Any = None) -> LabelledRows:
+def check_labelled_rows(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, pos_label: Any = None, corrects: bool = True
+) -> LabelledRows:
     """Check the rows, labels and weights of a fit, in memory or in files.
 
-    Set ``n_features_in_`` and ``feature_names_in_`` of the estimator.
+    Set ``n_features_in_`` and ``feature_names_in_`` of the estimator. `corrects` is False for models that do not correct
+    for missing labels.
     """
     engine = _opened(estimator, X, y, sample_weight)
     names, found = getattr(estimator, "feature_names_in_", None), _check_values(estimator, engine, "y")
@@ -90,9 +93,7 @@ def check_labelled_rows(estimator: Any, X: Any, y: Any, sample_weight: Any, *, p
     rows = _labelled(engine, coding, found)
     refuse_lost_class(rows.totals.labelled, rows.totals.unlabelled)
     if rows.totals.weight != rows.totals.n_rows:
-        _warn_about_label_weights(
-            *rows.engine.total(_block_weight_moments), corrects=getattr(estimator, "_corrects", True)
-        )
+        _warn_about_label_weights(*rows.engine.total(_block_weight_moments), corrects=corrects)
     warn_about_leak(rows.engine, names)
     return rows
 

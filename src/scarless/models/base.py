@@ -223,7 +223,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             warn_if_fitted_to_labels(self)
         forget_fit(self)
         self._reader = None
-        rows = check_labelled_rows(self, X, y, sample_weight, pos_label=self.pos_label)
+        rows = check_labelled_rows(self, X, y, sample_weight, pos_label=self.pos_label, corrects=self._corrects)
         self._coding = rows.coding
         self.classes_ = self._coding.classes
         return rows

@@ -45,6 +45,7 @@ TIED_ODDS = 8.0
 # Values that no labelled row has are reported if so many rows would have no label with a smaller probability, at the
 # label rate of the other rows.
 MAX_CHANCE_OF_NO_LABEL = 1e-4
+MAX_CHANCE_OF_NO_LABEL_AT_END = 1e-8  # smaller, because the share of labels may fall gradually to the ends
 MIN_AUDITED_PER_VALUE = 10  # audited rows with such a value that show how many of its rows are positive
 N_BINS = 50  # bins of a numeric column; they detect effects that are not monotone
 MAX_ROWS_FOR_WARNINGS = 20_000
@@ -302,7 +303,7 @@ def _ends_without_labels(name: str, numbers: Vector, labelled: Any, checked: Any
         if n < MIN_ROWS_PER_LABEL or checked[order[:n]].sum() >= MIN_AUDITED_PER_VALUE:
             continue
         others = float(hits[n + 1 : n + 1 + max(n // 4, 20)].mean())  # without row n, which is labelled by construction
-        if (1.0 - others) ** n < MAX_CHANCE_OF_NO_LABEL:
+        if (1.0 - others) ** n < MAX_CHANCE_OF_NO_LABEL_AT_END:
             found.append(NeverLabelled(name, f"in which {name!r} is {words} {sign * ranked[n - 1]:g}", n, others))
     return found
 
