@@ -83,8 +83,8 @@ def check_labelled_rows(
 ) -> LabelledRows:
     """Check the rows, labels and weights of a fit, in memory or in files.
 
-    Set ``n_features_in_`` and ``feature_names_in_`` of the estimator. `corrects` is False for models that do not correct
-    for missing labels.
+    Set ``n_features_in_`` and ``feature_names_in_`` of the estimator. `corrects` is False for models that do not
+    correct for missing labels.
     """
     engine = _opened(estimator, X, y, sample_weight)
     names, found = getattr(estimator, "feature_names_in_", None), _check_values(estimator, engine, "y")
