@@ -122,9 +122,13 @@ def test_values_without_labels():
     (high,) = find_never_labelled(-table[["visits"]], s, named=["visits"])
     assert high.rows == "in which 'visits' is at least -1"
     assert find_never_labelled(table, rng.random(1000) < 0.2, named=["visits"]) == []
+    numbered = table.set_axis(range(3), axis=1)
+    assert len(find_never_labelled(numbered, s, named=["0"])) == 3
+    last = np.arange(1000) == 999  # no row follows
+    assert find_never_labelled(pd.DataFrame({"x": np.arange(1000.0)}), last, named=["x"]) == []
     notes = notes_on_never_labelled([high._replace(column=f"x{j}") for j in range(6)], ["x0"])
     assert notes[0].endswith("remove 'x0' from propensity_attributes.")
-    assert "The same is true of 1 more values. If positives among these rows are never labelled" in notes[1]
+    assert "The same is true of 1 more value. If positives among these rows are never labelled" in notes[1]
 
 
 @pytest.mark.parametrize("slope", [0.5, 1.0, 2.0])

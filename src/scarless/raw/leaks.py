@@ -20,7 +20,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
 
 from scarless.numerics.arrays import Vector
-from scarless.outside.notices import warn_user
+from scarless.outside.notices import counted, warn_user
 from scarless.outside.shell_words import quoted
 from scarless.raw.cells import MAX_CODED_CATEGORIES
 from scarless.scale.raw_columns import MAX_CATEGORIES
@@ -254,7 +254,7 @@ def notes_on_never_labelled(found: Iterable[NeverLabelled], named: Iterable[str]
             others.append(each.remark)
     if others:
         left = len(others) - _MAX_VALUES_SHOWN
-        more = f" The same is true of {left:,} more values." if left > 0 else ""
+        more = f" The same is true of {counted(left, 'more value')}." if left > 0 else ""
         notes.append(f"{' '.join(others[:_MAX_VALUES_SHOWN])}{more} {danger}, the estimate is not affected.")
     return notes
 
@@ -269,8 +269,8 @@ def find_never_labelled(X: Any, s: Any, *, audited: Any = None, named: Iterable[
     labelled, ends = np.asarray(s) == 1, set(named)
     checked = np.zeros(labelled.size, dtype=bool) if audited is None else np.asarray(audited)
     found = []
-    for name in map(str, X.columns):
-        values, missing = X[name], X[name].isna().to_numpy()
+    for j, name in enumerate(map(str, X.columns)):
+        values, missing = X.iloc[:, j], X.iloc[:, j].isna().to_numpy()
         numbers = _numbers(values, missing)
         n_values = values[~missing].nunique()
         few = n_values + missing.any() > 1 and n_values <= (MAX_CATEGORIES if numbers is None else 2)
@@ -302,7 +302,8 @@ def _ends_without_labels(name: str, numbers: Vector, labelled: Any, checked: Any
         n = int(np.searchsorted(ranked, ranked[hits.argmax()]))  # rows before the first number with a label
         if n < MIN_ROWS_PER_LABEL or checked[order[:n]].sum() >= MIN_AUDITED_PER_VALUE:
             continue
-        others = float(hits[n + 1 : n + 1 + max(n // 4, 20)].mean())  # without row n, which is labelled by construction
+        following = hits[n + 1 : n + 1 + max(n // 4, 20)]  # without row n, which is labelled by construction
+        others = float(following.mean()) if following.size else 0.0
         if (1.0 - others) ** n < MAX_CHANCE_OF_NO_LABEL_AT_END:
             found.append(NeverLabelled(name, f"in which {name!r} is {words} {sign * ranked[n - 1]:g}", n, others))
     return found

@@ -317,7 +317,8 @@ class Subject:
         X, rows = self._searched
         if X is None:
             return ()
-        X = X.drop(columns=[leak.column for leak in self.leaks if leak.column in X.columns])
+        leaking = {leak.column for leak in self.leaks}
+        X = X.loc[:, [str(name) not in leaking for name in X.columns]]
         audited = None if self.audit is None else np.isfinite(self.audit[rows])
         given = getattr(self.inner, "propensity_attributes", None)
         known = given is not None and not isinstance(given, str) and not self.may_be_swapped
