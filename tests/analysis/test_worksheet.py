@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from benchmarks.worksheets import play
 from pyarrow import parquet
+from scipy.special import expit, logit
 from tests.analysis.conftest import make_patients
 
 from scarless.analysis import Analysis, Settings, analyse_table, draw_worksheet
@@ -525,6 +526,24 @@ def test_advice_after_a_contradiction_can_be_followed():
     assert "check rows that are drawn at random" in changes.sentences()[1]
     assert not any("hardly worth" in line or "Rely on the estimate" in line for line in changes.sentences())
     assert len(replace(changes, width_after=0.2).sentences()) == 3
+
+
+@pytest.mark.parametrize(
+    ("spread", "words"),
+    [(0.01, "The checks do not agree with the model"), (3.0, "The model that chose the rows was too uncertain for a ")],
+)
+def test_checks_agree_only_with_a_model_that_says_something(spread, words):
+    """14 of 30 positives do not agree with an expectation of 0.3, even if uncertain posteriors do not exclude them."""
+    rng, rounds = np.random.default_rng(0), (Round(0, 0.4, 0.3, 0.5), Round(30, 0.4, 0.35, 0.45))
+    q, a = np.full(30, 0.01), np.append(np.tile([1.0, 0.0], 14), [0.0, 0.0])
+    draws = expit(logit(0.01) + spread * rng.normal(size=(1, 400))) * np.ones((30, 1))
+    found = compare_with_posteriors(a, q, draws=draws)
+    line = AuditChanges(rounds, found, None, "None.", 1, None, 0.95).sentences()[1]
+    assert line.startswith(words)
+    assert "14 of 30 checked rows are positive, and the model expected 0.3 (p = " in line
+    agreeing = compare_with_posteriors(a, np.full(30, 0.5), draws=np.full((30, 400), 0.5))
+    line = AuditChanges(rounds, agreeing, None, "None.", 1, None, 0.95).sentences()[1]
+    assert line.startswith("The checks agree with the model that chose the rows")
 
 
 # --- errors; after each of them, nothing is written

@@ -15,6 +15,7 @@ AUDIT_GROUPS = 5  # groups of audited rows by their posterior
 MIN_ROWS_PER_GROUP = 12
 SIGNIFICANT = 0.05
 _SIMULATIONS = 4000
+_FAR_FROM_EXPECTED = 3.0  # standard errors between found and expected positives if posteriors were exact
 
 
 class AuditComparison(NamedTuple):
@@ -157,6 +158,8 @@ class AuditChanges:
         if np.isnan(found.p_value):
             return f"{numbers[0].upper()}{numbers[1:]} before the checks."
         p = f"p = {found.p_value:.2g}"
+        if not self.disagrees and found.surplus is not None and abs(found.surplus) > _FAR_FROM_EXPECTED:
+            return f"The model that chose the rows was too uncertain for a comparison with the checks: {numbers} ({p})."
         if not self.disagrees:
             return f"The checks agree with the model that chose the rows: {numbers} ({p})."
         rely = "Rely on the estimate that does not need the models, and check more rows."
