@@ -464,6 +464,9 @@ def test_a_warning_about_the_class_prior_is_a_doubt(patients):
     assert any("Do not rely on the number of positives" in note for note in found.notes)
     assert found.summary()["doubt"] == "not reliable"
     assert found.report().answer.sentence.endswith(" This estimate is not reliable.")
+    given = {"propensity_attributes": ["visits"], "model": "logistic", "columns": WITHOUT}
+    found = analyse(patients.assign(diagnosed=few), "diagnosed", known=[ClassPrior(0.4, se=0.02)], **given)
+    assert found.summary()["doubt"] == ""
 
 
 def test_a_known_share_that_the_labels_contradict_is_refused_or_a_doubt(patients):

@@ -131,7 +131,8 @@ def reservation(subject: Subject, changes: AuditChanges | None = None) -> str:
 
     `changes` are what the answers of worksheets changed.
     """
-    few = int(subject.s.sum()) < FEW_LABELS and not subject.models_are_separated
+    known = subject.models_are_separated or (subject.looks is not None and bool(subject.looks.known_values))
+    few = int(subject.s.sum()) < FEW_LABELS and not known
     contradicted = subject.is_contradicted or (changes is not None and changes.contradicts_models)
     if subject.may_be_swapped or contradicted or few:
         return "not reliable"
