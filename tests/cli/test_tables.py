@@ -64,7 +64,7 @@ def test_from_a_file_to_a_report_and_to_next_months_rows(folder, capsys):
     assert "next.parquet exists. Choose another" in capsys.readouterr().err
     before = Path("patients.csv").read_bytes()
     assert main(["predict", "run", "patients.csv", "--out", "patients.csv", "--force"]) == 1
-    assert "patients.csv is a file that is read. Choose another name (--out)." in capsys.readouterr().err
+    assert "patients.csv is an input of this command. Choose another name (--out)." in capsys.readouterr().err
     assert Path("patients.csv").read_bytes() == before
     assert main(["predict", "run", "patients.csv", "--out", "next.parquet", "--force"]) == 0
 

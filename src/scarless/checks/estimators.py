@@ -107,9 +107,9 @@ def takes_weights(estimator: Any) -> bool:
 
 
 def warn_about_class_weights(model: Any) -> bool:
-    """Warn if a classifier inside a model gives the classes other weights than their rows; return whether it does.
+    """Warn if a classifier inside a model weights the classes, and return whether it does.
 
-    This is for models that use its probabilities as they are. Models that recalibrate them are not affected.
+    Class weights make the probabilities of the classifier wrong. Models that recalibrate them are not affected.
     """
     for name in ("estimator", "propensity_estimator"):
         inner = final_step(getattr(model, name, None))

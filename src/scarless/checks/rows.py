@@ -219,7 +219,7 @@ def _block_weight_moments(X: Any, rows: Any) -> tuple[Any]:
 def _warn_about_label_weights(moments: Array, *, corrects: bool) -> None:
     """Warn about weights that balance the labelled and the unlabelled rows, or are higher for all labelled rows.
 
-    Weights that are higher for all unlabelled rows are usual for tables with a part of the unlabelled rows.
+    Weights that are higher for all unlabelled rows do not warn: they are usual if the table is a sample of these rows.
     """
     number, total, square = moments.T
     if number.min() < 2 or not np.allclose(number * square, total**2, rtol=_WEIGHT_ROUNDING, atol=0.0):

@@ -347,7 +347,7 @@ def _refuse_existing(options: argparse.Namespace, what: str, name: str) -> None:
     if options.out.exists():
         inputs = [getattr(options, "file", None), _model_file(options.model)]
         if any(each is not None and each.exists() and each.samefile(options.out) for each in inputs):
-            raise ValueError(f"{options.out} is a file that is read. Choose another name (--out).")
+            raise ValueError(f"{options.out} is an input of this command. Choose another name (--out).")
         if not options.force:
             raise FileExistsError(f"{options.out} exists. Choose another name (--out), or replace it with --force.")
 
