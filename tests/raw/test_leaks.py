@@ -105,6 +105,8 @@ def test_a_table_classifier_warns_about_leaks_and_values_without_labels(rows):
             pytest.warns(UserWarning, match="No row with the value 'B' in 'site' has a label"),
         ):
             TableClassifier(inner).fit(X, s)
+    audit = np.where((site == "B") & (rng.random(N) < 0.5), 0.0, np.nan)
+    TableClassifier(inner).fit(table[["good", "visits", "site"]], s, audit=audit)  # audits show that B has no positives
     TableClassifier(inner).fit(table[["good", "visits"]], s)  # Warnings are errors in these tests.
     TableClassifier(NaiveClassifier()).fit(table, s)
 

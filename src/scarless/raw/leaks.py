@@ -114,17 +114,18 @@ def advice(how: str = "") -> str:
     )
 
 
-def warn_about_columns(X: Any, s: Any, *, named: Iterable[str] = ()) -> None:
+def warn_about_columns(X: Any, s: Any, *, audited: Any = None, named: Iterable[str] = ()) -> None:
     """Warn about columns of a pandas data frame that leak the label, and about values that no labelled row has.
 
-    `named` are the columns that drive the labelling. At most 20,000 rows are used.
+    `audited` are the audited rows, and `named` the columns that drive the labelling. At most 20,000 rows are used.
     """
     rows = np.unique(np.linspace(0, len(X) - 1, MAX_ROWS_FOR_WARNINGS).astype(np.intp))
-    X, s = X.iloc[rows], np.asarray(s)[rows]
+    X, s, audited = X.iloc[rows], np.asarray(s)[rows], None if audited is None else np.asarray(audited)[rows]
     leaks = find_leaks(X, s)
     others = X.drop(columns=[leak.column for leak in leaks])
     notes = [f"Column {leak.column!r} {leak.remark}. {advice()}" for leak in leaks]
-    for note in [*notes, *notes_on_never_labelled(find_never_labelled(others, s, named=named), named)]:
+    found = find_never_labelled(others, s, audited=audited, named=named)
+    for note in [*notes, *notes_on_never_labelled(found, named)]:
         warn_user(note, ColumnWarning)
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import check_attributes, names_of, with_text_names
-from scarless.checks.labels import LabelCoding
+from scarless.checks.labels import LabelCoding, is_missing
 from scarless.checks.looks import check_looks
 from scarless.checks.options import shown
 from scarless.checks.tables import in_files
@@ -199,10 +199,10 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.classes_ = self.estimator_.classes_
         self._mean = None if in_files(X) else average_row(prepared, sample_weight)
         if self.preparation is None and not in_files(X):
-            self._warn_about_columns(X, y)
+            self._warn_about_columns(X, y, fit_params.get("audit"))
         return prepared
 
-    def _warn_about_columns(self, X: Any, y: Any) -> None:
+    def _warn_about_columns(self, X: Any, y: Any, audit: Any) -> None:
         """Warn about columns that may leak the label, and about values that no labelled row has.
 
         Several looks, and the naive model, which only predicts labels, do not warn.
@@ -215,7 +215,8 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         chosen = getattr(self.estimator_, "propensity_attributes", None)
         origins = self.origins_ or []
         named = [str(origins[int(j)].column) for j in ([] if chosen is None or isinstance(chosen, str) else chosen)]
-        warn_about_columns(X.drop(columns=list(visits)), coding.encode(labels) == 1, named=named)
+        audited = None if audit is None else ~is_missing(np.asarray(audit, dtype=object).reshape(-1))
+        warn_about_columns(X.drop(columns=list(visits)), coding.encode(labels) == 1, audited=audited, named=named)
 
     def _read_numbers(self, X: Any) -> Any:
         """Convert columns of numbers that are written as text to numbers; store the range of each column of numbers."""
