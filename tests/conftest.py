@@ -95,9 +95,24 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="`make test-extras` runs this test"))
 
 
-def pytest_collection_finish():
+# The states of the random generators `RNG` of test modules after their import, by module.
+RANDOM_STATES = {}
+
+
+def pytest_collection_finish(session):
     """Exclude modules and tests from garbage collection, which would otherwise examine all of them again and again."""
     gc.freeze()
+    for module in {getattr(item, "module", None) for item in session.items}:
+        if isinstance(getattr(module, "RNG", None), np.random.Generator):
+            RANDOM_STATES[module.__name__] = module.RNG.bit_generator.state
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Let each test draw the same random numbers, whichever tests of its module ran before it in its process."""
+    module = getattr(item, "module", None)
+    if module is not None and module.__name__ in RANDOM_STATES:
+        module.RNG.bit_generator.state = RANDOM_STATES[module.__name__]
 
 
 def pytest_sessionfinish():

@@ -175,7 +175,7 @@ def test_summary_and_file_know_the_words_of_text(tmp_path):
     table, engine = strikes()
     table["age"] = RNG.normal(50, 10, len(table))
     model = TableClassifier(SAREMClassifier(propensity_attributes=["age"]))
-    chance = np.where(engine, 0.8, 0.1) / (1 + np.exp((50 - table["age"]) / 5))
+    chance = np.where(engine, 0.8, 0.1) / (1 + np.exp((50 - table["age"]) / 10))
     model.fit(table, (RNG.random(len(table)) < chance).astype(int))
     labels = [each.label for each in model.origins_]
     assert sum(label.startswith("remarks: '") for label in labels) >= 2
