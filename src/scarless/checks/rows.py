@@ -519,22 +519,29 @@ def check_row_order(values: Any, name: str, index: Index) -> Any:
     return values
 
 
-def warn_about_row_order(X: Any, **vectors: Any) -> None:
-    """Warn if the pandas index of a vector has the rows in another order than `X`, because only positions count."""
+def warn_about_row_order(X: Any = None, **vectors: Any) -> None:
+    """Warn if the pandas index of a vector has the rows in another order than `X`, because only positions count.
+
+    Without `X`, compare all vectors with the first of them that has an index.
+    """
+    table = "X"
+    if X is None:
+        table, X = next(((name, values) for name, values in vectors.items() if hasattr(values, "iloc")), ("", None))
     if not hasattr(X, "iloc") or has_own_engine(X):
         return
+    to = "the rows" if table == "X" else table
     for name, values in vectors.items():
-        displaced = _displaced(values, name, X.index)
+        displaced = _displaced(values, name, X.index, table)
         if displaced:
-            reorder = f" If the index is right, pass {name}.loc[X.index]." if _all_unique(X.index) else ""
+            reorder = f" If the index is right, pass {name}.loc[{table}.index]." if _all_unique(X.index) else ""
             warn_user(
-                f"{name} is matched to the rows by position, as in scikit-learn, but {displaced}.{reorder} If the "
+                f"{name} is matched to {to} by position, as in scikit-learn, but {displaced}.{reorder} If the "
                 f"order is right, pass {name}.to_numpy().",
                 UserWarning,
             )
 
 
-def _displaced(values: Any, name: str, index: Index) -> str:
+def _displaced(values: Any, name: str, index: Index, table: str = "X") -> str:
     """Return a text about the first difference if `values` has the index of the rows in another order; else ""."""
     if index is None or not hasattr(values, "iloc") or len(values.index) != len(index) or values.index.equals(index):
         return ""
@@ -543,8 +550,8 @@ def _displaced(values: Any, name: str, index: Index) -> str:
         return ""
     first = next(i for i, name_there in enumerate(there) if here[i] != name_there)
     return (
-        f"its index has the row names of X in another order (first difference: position {first} is {there[first]!r} in "
-        f"X and {here[first]!r} in {name})"
+        f"its index has the row names of {table} in another order (first difference: position {first} is "
+        f"{there[first]!r} in {table} and {here[first]!r} in {name})"
     )
 
 

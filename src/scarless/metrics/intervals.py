@@ -20,6 +20,7 @@ from scarless.checks.options import (
     real_number,
     shown,
 )
+from scarless.checks.rows import warn_about_row_order
 from scarless.metrics._rows import check_fraction, check_labels_and_predictions, check_predictions, is_number
 from scarless.metrics.risk import effective_sample_size
 from scarless.metrics.score import Score
@@ -114,6 +115,7 @@ def risk_interval(
     >>> low < 1 / 6 < high  # the true risk is the mean of f (1 - f)
     True
     """
+    warn_about_row_order(s=s, y_pred=y_pred, propensity=propensity, sample_weight=sample_weight)
     check_fraction(level, "level")
     check_choice(method, "method", METHODS)
     if cost_range is not None and method != "empirical-bernstein":
@@ -339,6 +341,7 @@ def corrected_bound(
     >>> round(corrected_bound(y_pred, propensity=0.2, y=[1, 1, 0, 0] * 250, cost="squared"), 4)
     0.1074
     """
+    warn_about_row_order(y_pred=y_pred, propensity=propensity, y=y)
     p, cost_pos, cost_neg = check_predictions(y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     positive = np.ones(p.size) if y is None else check_indicator(y, "y", n_rows=p.size)

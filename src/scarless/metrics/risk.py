@@ -3,6 +3,7 @@
 import numpy as np
 
 from scarless.checks.options import check_indicator, check_propensity, check_weight
+from scarless.checks.rows import warn_about_row_order
 from scarless.metrics._rows import Weighting, check_labels_and_predictions, check_options, targets, weighted_mean
 from scarless.numerics.arrays import ArrayLike
 from scarless.numerics.risk import (
@@ -48,6 +49,7 @@ def true_risk(
     >>> round(true_risk([1, 0], [0.9, 0.2], cost="absolute"), 3)
     0.15
     """
+    warn_about_row_order(y=y, y_pred=y_pred, sample_weight=sample_weight)
     classes, p, cost_pos, cost_neg = check_labels_and_predictions(y, y_pred, cost, name="y")
     weight = check_weight(sample_weight, n_rows=p.size)
     return weighted_mean(true_cost(cost_pos, cost_neg, classes), weight)
@@ -133,6 +135,7 @@ def propensity_weighted_risk(
     >>> round(propensity_weighted_risk(s, y_pred, propensity=e, cost="absolute", max_weight=1.5), 3)
     0.225
     """
+    warn_about_row_order(s=s, y_pred=y_pred, propensity=propensity, sample_weight=sample_weight)
     labels, p, cost_pos, cost_neg = check_labels_and_predictions(s, y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
@@ -191,6 +194,7 @@ def expected_risk(
     >>> round(propensity_weighted_risk([1, 0, 0], [1.0, 1.0, 1.0], propensity=0.5, cost="squared"), 3)
     0.333
     """
+    warn_about_row_order(s=s, y_pred=y_pred, propensity=propensity, sample_weight=sample_weight)
     labels, p, cost_pos, cost_neg = check_labels_and_predictions(s, y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     weight = check_weight(sample_weight, n_rows=p.size)
@@ -242,6 +246,13 @@ def risk_bias(
     >>> round(risk_bias([1, 0], [0.9, 0.1], propensity=0.8, estimated_propensity=0.4, cost="absolute"), 3)
     0.4
     """
+    warn_about_row_order(
+        y=y,
+        y_pred=y_pred,
+        propensity=propensity,
+        estimated_propensity=estimated_propensity,
+        sample_weight=sample_weight,
+    )
     positive, p, cost_pos, cost_neg = check_labels_and_predictions(y, y_pred, cost, name="y")
     e = check_propensity(propensity, n_rows=p.size)
     e_hat = check_propensity(estimated_propensity, n_rows=p.size, name="estimated_propensity")
@@ -279,6 +290,7 @@ def risk_variance(s: ArrayLike, y_pred: ArrayLike, *, propensity: ArrayLike, cos
     >>> round(risk_variance([1, 0, 0, 0], [0.9, 0.8, 0.3, 0.1], propensity=0.5, cost="absolute"), 3)
     0.08
     """
+    warn_about_row_order(s=s, y_pred=y_pred, propensity=propensity)
     labels, p, cost_pos, cost_neg = check_labels_and_predictions(s, y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     variance = over_propensity(labelling_variance(cost_pos, cost_neg, labels, e), e)
@@ -317,6 +329,7 @@ def effective_sample_size(s: ArrayLike, *, propensity: ArrayLike, sample_weight:
     >>> round(effective_sample_size([1, 1, 1, 0], propensity=[0.9, 0.9, 0.1, 0.5]), 2)
     1.46
     """
+    warn_about_row_order(s=s, propensity=propensity, sample_weight=sample_weight)
     labels = check_indicator(s, "s")
     if labels.size == 0:
         raise ValueError("s has no rows. Pass one label for each row.")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scarless.checks.options import check_scored, check_vector
+from scarless.checks.rows import warn_about_row_order
 from scarless.metrics._rows import Weighting, check_fraction
 from scarless.metrics.score import (
     Measure,
@@ -71,6 +72,7 @@ def _weighted(
                 bound = given.bind(*arguments, **options).arguments
             except TypeError as error:
                 raise TypeError(f"{check.__name__}() {error}") from None
+            warn_about_row_order(**bound)
             checked = check(**{each.name: bound.pop(each.name) for each in own if each.name in bound})
             propensity, weighting = _options(**bound)
             return evaluate(measure, *checked, propensity, weighting)
@@ -246,6 +248,7 @@ def observed_log_likelihood(
     >>> round(float(observed_log_likelihood([1, 0], [0.9, 0.2], propensity=0.5)), 4)
     -0.4519
     """
+    warn_about_row_order(s=s, y_pred=y_pred, propensity=propensity, sample_weight=sample_weight)
     check_fraction(level, "level")
     rows = check_rows(*check_scored(s, y_pred), propensity, sample_weight)
     values = log_likelihood_of_probabilities(rows.prediction, rows.e, rows.s)
