@@ -37,6 +37,14 @@ from scarless.raw.tables import huge_cells
         ("Use a stronger penalty (lower Cs).", "Use a stronger penalty."),
         ("Pass a label frequency that you know (label_frequency=0.5, for example).",
          "Pass a label frequency that you know."),
+        ("known has the label frequency of look 0, 0.05, but 0.09 of the rows are labelled. Give it a larger se.",
+         "--label-frequency gives 0.05, but 0.09 of the rows are labelled. Give it a larger standard error."),
+        ("known has the class prior, 1e-05, but 0.094 of the rows are labelled. Correct the value, give it a larger "
+         "se, or allow for labelled negatives with false_positive_rate.",
+         "--prevalence is 1e-05, but 0.094 of the rows are labelled. Correct the value, give it a larger standard "
+         "error, or allow for labelled negatives with --false-positive-rate."),
+        ("Use SAREMClassifier with n_starts=5, or SAREMClassifierCV, to search for the highest optimum.",
+         "Use --model logistic, or --model search, to search for the highest optimum."),
         ("age is a number.", "age is a number."),
     ],
 )  # fmt: skip

@@ -20,6 +20,14 @@ _REPLACEMENTS = tuple(
         (rf"^{_MODEL} finds", "The model finds"),
         (r"^scar_test leaves out", "The test of the labelling leaves out"),
         (rf"(?<=[Tt]his ){_MODEL}", "model"),
+        (r"known has the class prior, ([^,]+)", r"--prevalence is \1"),
+        (r"known has the label frequency of look \d+, ([^,]+)", r"--label-frequency gives \1"),
+        (r"([Gg])ive it a larger se", r"\1ive it a larger standard error"),
+        (
+            r"allow for labelled negatives with false_positive_rate",
+            "allow for labelled negatives with --false-positive-rate",
+        ),
+        (r"SAREMClassifier with n_starts=5", "--model logistic"),  # it always has several starts
         (r"SAREMClassifier(?:CV)?\(propensity_attributes=\S*?\)", "--propensity COLUMN"),
         (r"profile_class_prior", "a profile of the likelihood"),
         (r"class_prior_interval\(\)", "the interval of the share of positives"),
