@@ -171,6 +171,34 @@ def test_long_words_are_cut_and_columns_of_the_same_words_told_apart():
     assert not any("x" * 20 in each for each in said)
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_new_categories_and_gaps_of_new_rows_are_reported(frame):
+    """scikit-learn's warning names neither the column nor the category."""
+    fitted = {"sex": ["f", "m"] * 10, "ward": ["a", "none", "?", "c"] * 5, "age": [1.0, 2.0, 3.0, 4.0] * 5}
+    preparation = table_preparation().fit(frame(fitted))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        preparation.transform(frame(fitted))
+        assert not caught
+        preparation.transform(frame({"sex": ["x", None, "f"], "ward": ["b", "NA", "none"], "age": [1.0, 2.0, 9.0]}))
+    assert [str(each.message) for each in caught] == [
+        "Column 'sex' has 1 category that was not in the fit ('x'). A row with a new category is treated like a row "
+        "with 'f'.",
+        "Column 'sex' has 1 empty cell, but had none in the fit. A row with an empty cell is treated like a row with "
+        "'f'.",
+        "Column 'ward' has 1 category that was not in the fit ('b'). A row with a new category is treated as having "
+        "none of the known categories.",
+    ]
+    assert {each.filename for each in caught} == {__file__}
+
+
+def test_a_dropped_category_none_is_called_none():
+    fitted = pd.DataFrame({"insurance": ["none", "basic", "full"] * 5, "age": np.arange(15.0)})
+    preparation = table_preparation(drop="first").fit(fitted)
+    with pytest.warns(UserWarning, match=r"\('gold', 'silver'\).*treated like a row with 'none'\."):
+        preparation.transform(fitted.assign(insurance=["gold", "silver", "full"] * 5))
+
+
 def test_summary_and_file_know_the_words_of_text(tmp_path):
     table, engine = strikes()
     table["age"] = RNG.normal(50, 10, len(table))

@@ -1,6 +1,7 @@
 """Raw tables in files are prepared like scikit-learn and skrub prepare tables in memory; errors name the column."""
 
 import datetime
+import warnings
 from functools import reduce
 
 import numpy as np
@@ -199,6 +200,22 @@ def test_new_categories_and_new_missing_values_are_zero(tmp_path):
     assert names == ["x_a", "x_b", "x_c"]
     np.testing.assert_allclose(X[:, 0], coded(0.25, [0, 0, 0, 1]))
     np.testing.assert_allclose(X[:, 2], coded(0.5, [0, 1, 0, 0]))
+
+
+def test_new_categories_in_a_data_frame_are_reported(tmp_path):
+    table = pd.DataFrame({"sex": ["f", "m"] * 4, "ward": ["a", None] * 4, "region": ["n", "s", None, "w"] * 2})
+    table.to_parquet(tmp_path / "rows.parquet")
+    fitted = FilePreparation().fit(ParquetRows(tmp_path))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted.transform(table)
+        assert not caught
+        fitted.transform(pd.DataFrame({"sex": ["f", None], "ward": ["b", None], "region": ["e", None]}))
+    assert [str(each.message).split(". A row")[0] + str(each.message).split("is treated")[1] for each in caught] == [
+        "Column 'sex' has 1 empty cell, but had none in the fit like a row with 'f'.",
+        "Column 'ward' has 1 category that was not in the fit ('b') like a row with 'a'.",
+        "Column 'region' has 1 category that was not in the fit ('e') as having none of the known categories.",
+    ]
 
 
 def test_a_new_missing_number_becomes_the_mean(tmp_path):

@@ -22,7 +22,6 @@ from scarless.analysis.columns import (
     fit_params,
     notes_on_duplicates,
     notes_on_values_without_labels,
-    seen_categories,
     with_numbers,
 )
 from scarless.analysis.labels import ObservedLabels, read_observed
@@ -486,7 +485,6 @@ def analyse_table(
             "the number of rows, not on the sum of the weights."
         )
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(found.pos_label)}
-    classifier.levels_ = seen_categories(columns)
     classifier.reference_ = reference_rows(
         classifier, columns, prepared[0], settings, labelled=found.s, weight=given.get("sample_weight")
     )

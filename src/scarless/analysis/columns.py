@@ -201,13 +201,6 @@ def notes_on_values_without_labels(
     return [plain(note) for note in notes]
 
 
-def seen_categories(X: Any) -> dict[str, list[str]]:
-    """Return the categories of categorical columns, which predictions need to detect new categories."""
-    text = [name for name in X.columns if X[name].dtype.kind not in "fiubM"]
-    found = {str(name): sorted(X[name].dropna().astype(str).unique()) for name in text}
-    return {name: categories for name, categories in found.items() if len(categories) <= MAX_CATEGORIES}
-
-
 def fit_params(table: Any, settings: Settings, s: Any) -> dict[str, Any]:
     """Return the weights, known propensities and groups of the rows; raise if a cell is not valid."""
     found: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.analysis.answer import SAMPLE_ROWS, Analysis, ReportStep, fit_model, narrowed, reference_rows
-from scarless.analysis.columns import choose_features, notes_on_values_without_labels, seen_categories
+from scarless.analysis.columns import choose_features, notes_on_values_without_labels
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import (
     ANY_VALUE,
@@ -304,7 +304,6 @@ def analyse_files(
 
     classifier, notes, warned = fit_model(settings, drawn.n_rows, fit, narrow, report_step)
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(observed.pos_label)}
-    classifier.levels_ = seen_categories(sample[features])
     weight = sample[settings.sample_weight].to_numpy(dtype=np.float64) if settings.sample_weight else None
     prepared = classifier.prepare(sample[features])
     classifier.reference_ = reference_rows(

@@ -24,7 +24,6 @@ from scarless.checks.looks import looks_of
 from scarless.models.inspection import any_label_probability
 from scarless.numerics.arrays import Vector
 from scarless.outside.plain_words import plain
-from scarless.raw.tables import codes_again
 
 EITHER_WAY = (
     "Both models use all columns, and labels alone cannot determine which of the two models is the class model. The "
@@ -215,7 +214,6 @@ def predict_table(model: Any, table: Any, *, label: str | None = None) -> tuple[
         propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
     if settings.propensity_attributes == (ALL,) and len(settings.looks) < 2 and not settings.audit:
         notes.append(EITHER_WAY)
-    notes += new_categories(model, table)
     naive = getattr(model, "naive_", None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -224,8 +222,7 @@ def predict_table(model: Any, table: Any, *, label: str | None = None) -> tuple[
         else:
             ranked = rank_by_labels(naive, table.reindex(columns=naive.feature_names_in_), table, settings, observed)
             notes.append(BY_LABELS)
-    warned = [plain(each.message) for each in caught if "unknown categories" not in str(each.message)]
-    return ranked, notes + list(dict.fromkeys(warned))
+    return ranked, notes + list(dict.fromkeys(plain(each.message) for each in caught))
 
 
 def settings_for(model: Any, columns: Any, label: str | None = None) -> Settings:
@@ -309,32 +306,3 @@ def _odd_labels(counts: Any, settings: Settings) -> str:
         f"In the label column {settings.label!r}, {marks} marks a label, as in the fit, so {listed(counts[wrong])} is "
         f"read as {read}. If this is wrong, code the labels as in the fit."
     )
-
-
-def new_categories(model: Any, table: Any) -> list[str]:
-    """Return a note for each column with categories that were not in the fit, or with empty cells, if it had none."""
-    notes = []
-    for column, known in getattr(model, "levels_", {}).items():
-        made = [each for each in getattr(model, "origins_", None) or () if each.column == column]
-        if column not in table.columns or any(each.date or each.words for each in made):
-            continue
-        pieces = {each.piece for each in made}
-        # Of two categories, only the second has a prepared column, so a row without both is like a row with the first.
-        first = known[0] if len(known) == 2 and pieces == {known[1]} else None
-        like = "as having none of the known categories" if first is None else f"like a row with {first!r}"
-        values = codes_again(table[column].dropna(), known).astype(str).unique()
-        new = sorted(set(values) - set(known))
-        if new:
-            shown = ", ".join(map(repr, new[:3])) + (", ..." if len(new) > 3 else "")
-            notes.append(
-                f"Column {column!r} has {len(new)} {'categories' if len(new) > 1 else 'category'} that "
-                f"{'were' if len(new) > 1 else 'was'} not in the fit ({shown}). A row with a new category is treated "
-                f"{like}."
-            )
-        gaps = int(table[column].isna().sum())
-        if gaps and pieces and pieces <= set(known):
-            notes.append(
-                f"Column {column!r} has {gaps:,} empty {'cell' if gaps == 1 else 'cells'}, but had none in the fit. A "
-                f"row with an empty cell is treated {like}."
-            )
-    return notes

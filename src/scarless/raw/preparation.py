@@ -1,6 +1,7 @@
 """Preparation of raw tables: text, dates and missing values become numbers, with skrub and without using labels."""
 
 import sys
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.extras import need
+from scarless.outside.notices import warn_user
 from scarless.raw.dates import dates_again, refuse_unread, warn_about_order
 from scarless.raw.tables import codes_again, replaced
 from scarless.scale.preparing import FilePreparation
@@ -24,12 +26,14 @@ from scarless.scale.raw_columns import (
     LONG_TAIL_SKEW,
     MAX_CATEGORIES,
     MISSING,
+    MISSING_AS_TEXT,
     NUMBER,
     TEXT,
     WORDS,
     Output,
     RawColumn,
     Tail,
+    new_categories,
 )
 
 N_TEXT_COLUMNS = 10  # columns derived from a column of free text
@@ -43,7 +47,6 @@ MAX_WORDS_COMPARED = 2_000  # the most frequent words
 MIN_ROWS_WITH_WORD = 5  # a rarer word means little, and may be the name of a person
 MIN_CORRELATION = 0.1  # between a word and a column, for the word to describe the column
 MAX_WORD_LENGTH = 20  # characters of a word that are shown
-_MISSING_AS_TEXT = ("None", "nan", "<NA>", "NaT")  # str() of missing values
 BRACKETED = {"none": "(none)", "None": "(None)"}  # words that skrub would treat as missing values
 # skrub's name of a kind of column -> our name.
 _KINDS = {"numeric": NUMBER, "datetime": DATE, "low_cardinality": CATEGORIES, "high_cardinality": TEXT}
@@ -260,11 +263,28 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if not hasattr(X, "columns"):
             return self.vectoriser_.transform(X)
         formats = self._date_formats()
-        categories = {each.name: each.categories for each in _vectorised(self.vectoriser_) if each.kind == CATEGORIES}
+        columns = _vectorised(self.vectoriser_)
+        categories = {each.name: each.categories for each in columns if each.kind == CATEGORIES}
         X = replaced(dates_again(X, formats), {name: codes_again(X[name], categories[name]) for name in categories})
-        made = self.vectoriser_.transform(X)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Found unknown categories")  # it names neither column nor category
+            made = self.vectoriser_.transform(X)
+        for text in new_categories(self._as_encoded(X, list(categories)), columns):
+            warn_user(text.replace("'(none)'", "'none'").replace("'(None)'", "'None'"), UserWarning)
         refuse_unread(X, made, self.input_to_outputs_, formats)
         return made
+
+    def _as_encoded(self, X: Any, names: list[str]) -> Any:
+        """Return the columns of categories as the encoders get them: words for a missing value are missing."""
+        changed = {}
+        for name in names:
+            column = X[name]
+            for step in getattr(self.vectoriser_, "all_processing_steps_", {}).get(name, ()):
+                if hasattr(step, "categories_"):
+                    break
+                column = step.transform(column)
+            changed[name] = column
+        return replaced(X, changed)
 
     def _date_formats(self) -> dict[str, str | None]:
         """Return the columns of dates and the formats of their texts; None for columns that held dates in the fit."""
@@ -484,7 +504,7 @@ def _texts(X: Any) -> list[str]:
     cells = np.asarray(X, dtype=object)[:, 0]
     shown = [cell if isinstance(cell, str) else str(cell) for cell in cells]
     return [
-        "" if text in _MISSING_AS_TEXT and not isinstance(cell, str) else text
+        "" if text in MISSING_AS_TEXT and not isinstance(cell, str) else text
         for cell, text in zip(cells, shown, strict=True)
     ]
 

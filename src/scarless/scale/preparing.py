@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.engines.base import Engine, LabelColumns, open_rows
 from scarless.engines.blocks import Preparation, Reading
 from scarless.outside.extras import need
+from scarless.outside.notices import warn_user
 from scarless.scale.engine import PartitionedEngine, Passes
 from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows, RowGroups, need_names
@@ -31,6 +32,7 @@ from scarless.scale.raw_columns import (
     describe_column,
     fill_outputs,
     log_moments,
+    new_categories,
 )
 
 
@@ -150,6 +152,8 @@ class FilePreparation(BaseEstimator):
         if absent:
             raise ValueError(f"X must have the columns of the fit; it has no column {absent[0]!r}.")
         given = X[self.raw_names]
+        for text in new_categories(given, self.columns_):
+            warn_user(text, UserWarning)
         table = given.to_arrow() if hasattr(given, "to_arrow") else arrow.Table.from_pandas(given, preserve_index=False)
         transposed = self.decode(table, np.dtype(np.float64), "X")
         return pandas.DataFrame(transposed.T, columns=self.names, index=getattr(given, "index", None))

@@ -19,6 +19,7 @@ NUMBER, DATE, CATEGORIES, EMPTY = "number", "date", "levels", "empty"
 TEXT, WORDS = "text", "words"
 MISSING, LOG = "missing", "log"  # names of outputs of a column; model files and reports contain them
 LONG_TAIL_SKEW = 2.0  # skewness of an exponential distribution
+MISSING_AS_TEXT = ("None", "nan", "<NA>", "NaT")  # str() of missing values
 MAX_CATEGORIES = 40  # largest number of different texts in a column that is read as categories
 # A column of numbers is treated as codes, and gets no logarithm, unless it has more than MAX_CODE_VALUES different
 # values in the first CODE_ROWS rows of a partition.
@@ -177,6 +178,44 @@ class RawColumn(NamedTuple):
     categories: tuple[str, ...]
     outputs: tuple[Output, ...]
     tail: Tail | None = None
+
+
+def new_categories(X: Any, columns: list[RawColumn]) -> list[str]:
+    """Return a text about each column of a data frame with categories, or empty cells, that the fit did not have.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> sex = RawColumn("sex", CATEGORIES, ("f", "m"), (Output("sex_m", "m", 1),))
+    >>> new_categories(pd.DataFrame({"sex": ["f", None]}), [sex])[0]
+    "Column 'sex' has 1 empty cell, but had none in the fit. A row with an empty cell is treated like a row with 'f'."
+    """
+    found = []
+    for column in columns:
+        if column.kind != CATEGORIES or not column.outputs or column.name not in X.columns:
+            continue
+        known = [each for each in column.categories if each not in MISSING_AS_TEXT]
+        had_gaps = len(known) < len(column.categories) or any(each.piece == MISSING for each in column.outputs)
+        # If one level has no output, it is the first, and a row without a known category looks like a row with it.
+        dropped = known[:1] if len(column.outputs) < len(known) + had_gaps else []
+        like = f"like a row with {dropped[0]!r}" if dropped else "as having none of the known categories"
+        cells = X[column.name]
+        gaps = cells.isna() if hasattr(cells, "isna") else cells.is_null()
+        texts = {str(value) for value in list(cells.unique())} - set(MISSING_AS_TEXT)
+        new = sorted(texts - set(known))
+        if new:
+            shown = ", ".join(map(repr, new[:3])) + (", ..." if len(new) > 3 else "")
+            found.append(
+                f"Column {column.name!r} has {len(new)} {'categories' if len(new) > 1 else 'category'} that "
+                f"{'were' if len(new) > 1 else 'was'} not in the fit ({shown}). A row with a new category is treated "
+                f"{like}."
+            )
+        if gaps.any() and not had_gaps:
+            found.append(
+                f"Column {column.name!r} has {int(gaps.sum()):,} empty {'cell' if gaps.sum() == 1 else 'cells'}, but "
+                f"had none in the fit. A row with an empty cell is treated {like}."
+            )
+    return found
 
 
 def kind_of(kind: Any, name: str, where: str) -> str:

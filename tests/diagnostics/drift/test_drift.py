@@ -215,7 +215,7 @@ def test_positives_without_draws_have_no_interval():
     assert np.isnan(after.high)
 
 
-@pytest.mark.filterwarnings("ignore:.*unknown categories:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*not in the fit .'abroad':UserWarning")
 def test_a_stored_reference_and_the_rows_themselves_give_the_same(old):
     X, s, _ = month(0, 1500, frame=True)
     model = TableClassifier(SAREMClassifier(propensity_attributes=["visits", "clinic"])).fit(X, s)
