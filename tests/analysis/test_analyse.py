@@ -127,8 +127,8 @@ def test_new_rows_without_labels_or_columns_and_with_new_categories(patients, fo
     assert [note.split(". ")[0].split(":")[0] for note in notes] == [
         "There are no labels in column 'diagnosed', so the rows are ranked by their class probability, and there is no "
         "posterior.",
-        "Column 'insurance' has 1 category that was not in the fit ('gold')",
         "Column 'age' of the fit is not in this table",
+        "Column 'insurance' has 1 category that was not in the fit ('gold')",
     ]
     with pytest.raises(ValueError, match="no column 'patient'"):
         predict_table(found.model, new.drop(columns="patient"))

@@ -62,7 +62,7 @@ def ours(model, X):
     """Return the predictions of the model, by the names of the outputs."""
     model = TableClassifier.from_pipeline(model) if isinstance(model, Pipeline) else model
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Column .* in the fit")
+        warnings.filterwarnings("ignore", "Found unknown categories|Column .* in the fit")
         if isinstance(model, TableClassifier):
             model, X = model.estimator_, model.prepare(X)  # prepare the table once for all predictions
         found = {"label": model.predict(X)}
