@@ -95,12 +95,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="`make test-extras` runs this test"))
 
 
-# The states of the random generators `RNG` of test modules after their import, by module.
+# For each test module with a random generator `RNG`: the state of the generator after the import of the module.
 RANDOM_STATES = {}
 
 
 def pytest_collection_finish(session):
-    """Exclude modules and tests from garbage collection, which would otherwise examine all of them again and again."""
+    """Exclude modules and tests from garbage collection, which takes long with so many; store states of generators."""
     gc.freeze()
     for module in {getattr(item, "module", None) for item in session.items}:
         if isinstance(getattr(module, "RNG", None), np.random.Generator):

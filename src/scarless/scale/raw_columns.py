@@ -196,7 +196,7 @@ def new_categories(X: Any, columns: list[RawColumn]) -> list[str]:
             continue
         known = [each for each in column.categories if each not in MISSING_AS_TEXT]
         had_gaps = len(known) < len(column.categories) or any(each.piece == MISSING for each in column.outputs)
-        # If one level has no output, it is the first, and a row without a known category looks like a row with it.
+        # If a category has no output, it is the first. A row without a known category then looks like a row with it.
         dropped = known[:1] if len(column.outputs) < len(known) + had_gaps else []
         like = f"like a row with {dropped[0]!r}" if dropped else "as having none of the known categories"
         cells = X[column.name]
