@@ -202,20 +202,34 @@ def test_new_categories_and_new_missing_values_are_zero(tmp_path):
     np.testing.assert_allclose(X[:, 2], coded(0.5, [0, 1, 0, 0]))
 
 
-def test_new_categories_in_a_data_frame_are_reported(tmp_path):
+@pytest.fixture
+def in_folder(tmp_path):
+    return lambda name, table: ParquetRows(write(tmp_path / name, table, cuts=(1,)))
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_new_categories_are_reported(in_folder, in_files):
     table = pd.DataFrame({"sex": ["f", "m"] * 4, "ward": ["a", None] * 4, "region": ["n", "s", None, "w"] * 2})
-    table.to_parquet(tmp_path / "rows.parquet")
-    fitted = FilePreparation().fit(ParquetRows(tmp_path))
+    new = pd.DataFrame({"sex": ["f", None], "ward": ["b", None], "region": ["e", None]})
+    fitted = FilePreparation().fit(in_folder("fit", table))
+    if in_files:
+        table, new = in_folder("same", table), in_folder("new", new)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted.transform(table)
         assert not caught
-        fitted.transform(pd.DataFrame({"sex": ["f", None], "ward": ["b", None], "region": ["e", None]}))
+        fitted.transform(new)
     assert [str(each.message).split(". A row")[0] + str(each.message).split("is treated")[1] for each in caught] == [
         "Column 'sex' has 1 empty cell, but had none in the fit like a row with 'f'.",
         "Column 'ward' has 1 category that was not in the fit ('b') like a row with 'a'.",
         "Column 'region' has 1 category that was not in the fit ('e') as having none of the known categories.",
     ]
+
+
+def test_a_new_column_of_categories_without_values_is_reported(in_folder):
+    fitted = FilePreparation().fit(in_folder("fit", pd.DataFrame({"sex": ["f", "m"] * 4})))
+    with pytest.warns(UserWarning, match="Column 'sex' has 3 empty cells, but had none in the fit"):
+        fitted.transform(in_folder("new", pd.DataFrame({"sex": pd.Series([None] * 3, dtype="string")})))
 
 
 def test_a_new_missing_number_becomes_the_mean(tmp_path):
@@ -430,6 +444,16 @@ def test_predictions_for_files_and_frames_agree(tmp_path, claims, table):
     ):
         lost = model.predict_proba(table.drop(columns="insurance"))
     np.testing.assert_array_equal(lost, model.predict_proba(table.assign(insurance=None)))
+
+
+def test_predictions_for_files_warn_about_new_categories(tmp_path, claims, table):
+    model = fit_files(claims)
+    new = write(tmp_path / "new", table.assign(region=["north", "island"] * (N // 2)))
+    with pytest.warns(UserWarning, match=r"'region' has 1 category that was not in the fit \('island'\)"):
+        model.predict_to(ParquetRows(new), tmp_path / "scored")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_to(ParquetRows(claims), tmp_path / "again")
 
 
 def test_predictions_of_another_preparation_are_not_mixed(tmp_path, claims):

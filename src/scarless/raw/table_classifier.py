@@ -47,7 +47,7 @@ from scarless.raw.tables import (
     warn_if_far_outside,
 )
 from scarless.raw.visits import VisitColumns, columns_in_files, refuse_raw_columns
-from scarless.scale.preparing import FilePreparation
+from scarless.scale.preparing import FilePreparation, PreparedRows
 
 _SELECTIONS = ("propensity_attributes", "classification_attributes")  # parameters that name columns
 
@@ -272,7 +272,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 f"{type(given).__name__}, which needs all rows in memory. Leave preparation out, or pass one of these."
             )
         self.preparation_ = clone(given).fit(X, labels, sample_weight)
-        return self.preparation_.raw_names, self.preparation_.transform(X), len(self.preparation_.names)
+        return self.preparation_.raw_names, PreparedRows(X, self.preparation_), len(self.preparation_.names)
 
     def prepare(self, X: Any) -> Any:
         """Return the prepared table, which is the input of the classifier.

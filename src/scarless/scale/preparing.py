@@ -5,6 +5,7 @@ partition is decoded, so no prepared table is written.
 """
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -23,6 +24,8 @@ from scarless.scale.executors import find_executor
 from scarless.scale.parquet import ParquetRows, RowGroups, need_names
 from scarless.scale.partitions import Arrays, Batch, Cache, Plan, Program
 from scarless.scale.raw_columns import (
+    CATEGORIES,
+    EMPTY,
     MAX_CATEGORIES,
     ColumnMoments,
     ColumnStatistics,
@@ -33,6 +36,8 @@ from scarless.scale.raw_columns import (
     fill_outputs,
     log_moments,
     new_categories,
+    texts_about_new,
+    with_categories,
 )
 
 
@@ -89,10 +94,7 @@ class FilePreparation(BaseEstimator):
                 f"X must be ParquetRows; got {type(X).__name__}. For a table in memory, use "
                 "scarless.raw.preparation.table_preparation()."
             )
-        plan = X.plan(label, weight, raw=True)
-        program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
-        found = find_executor(X.scheduler).map(batch_statistics, program, plan.batches, (self.max_categories,))
-        statistics = reduce(lambda one, other: _merged(one, other, self.max_categories), found)
+        statistics = _statistics(X, X.plan(label, weight, raw=True), self.max_categories)
         self._refuse_many(statistics)
         logarithms = _log_moments(X, statistics)
         columns = _with_unique_names(
@@ -131,12 +133,12 @@ class FilePreparation(BaseEstimator):
         return hashlib.sha256(repr([tuple(column) for column in self.columns_]).encode()).hexdigest()[:32]
 
     def transform(self, X: Any) -> Any:
-        """Return the prepared rows.
+        """Return the prepared rows. A warning says which categories were not in the fit.
 
         Parameters
         ----------
         X : ParquetRows or data frame
-            Rows of a raw table.
+            Rows of a raw table. The columns of categories of ParquetRows are read once, for the warning.
 
         Returns
         -------
@@ -144,6 +146,8 @@ class FilePreparation(BaseEstimator):
             PreparedRows for ParquetRows, and a data frame for a data frame.
         """
         if isinstance(X, ParquetRows):
+            for text in _new_in_files(X, self.columns_):
+                warn_user(text, UserWarning)
             return PreparedRows(X, self)
         arrow, pandas = need("pyarrow", "Preparing a table", "tool"), need("pandas", "Preparing a table", "tool")
         if not hasattr(X, "columns"):
@@ -306,6 +310,27 @@ def _open_prepared(X: PreparedRows, y: Any = None, sample_weight: Any = None) ->
     need_names("PreparedRows", "files", y=y, sample_weight=sample_weight)
     passes = None if X.rows.checkpoint is None else Passes(X.rows.checkpoint)
     return PartitionedEngine(X.plan(y, sample_weight), find_executor(X.scheduler), X.cache, passes)
+
+
+def _statistics(X: ParquetRows, plan: Plan, max_categories: int) -> dict[str, ColumnStatistics]:
+    """Return the statistics of each column, from one pass over all rows."""
+    program = Program((), Preparation(Reading(plan.dtype, None)), X.cache)
+    found = find_executor(X.scheduler).map(batch_statistics, program, plan.batches, (max_categories,))
+    return reduce(lambda one, other: _merged(one, other, max_categories), found)
+
+
+def _new_in_files(X: ParquetRows, columns: list[RawColumn]) -> list[str]:
+    """Return a text about each column with categories, or missing values, that the fit did not have."""
+    used = {column.name: column for column in with_categories(columns)}
+    if not used:
+        return []
+    statistics = _statistics(X, X.select(list(used)).plan(raw=True), sys.maxsize)
+    return [
+        text
+        for name, found in statistics.items()
+        if found.kind in (CATEGORIES, EMPTY)  # Another kind raises an error when the rows are decoded.
+        for text in texts_about_new(used[name], set(found.counts), found.n_missing)
+    ]
 
 
 def batch_statistics(program: Program, batch: Batch, max_categories: int) -> dict[str, ColumnStatistics]:

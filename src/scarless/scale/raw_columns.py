@@ -191,30 +191,40 @@ def new_categories(X: Any, columns: list[RawColumn]) -> list[str]:
     "Column 'sex' has 1 empty cell, but had none in the fit. A row with an empty cell is treated like a row with 'f'."
     """
     found = []
-    for column in columns:
-        if column.kind != CATEGORIES or not column.outputs or column.name not in X.columns:
-            continue
-        known = [each for each in column.categories if each not in MISSING_AS_TEXT]
-        had_gaps = len(known) < len(column.categories) or any(each.piece == MISSING for each in column.outputs)
-        # If a category has no output, it is the first. A row without a known category then looks like a row with it.
-        dropped = known[:1] if len(column.outputs) < len(known) + had_gaps else []
-        like = f"like a row with {dropped[0]!r}" if dropped else "as having none of the known categories"
-        cells = X[column.name]
-        gaps = cells.isna() if hasattr(cells, "isna") else cells.is_null()
-        texts = {str(value) for value in list(cells.unique())} - set(MISSING_AS_TEXT)
-        new = sorted(texts - set(known))
-        if new:
-            shown = ", ".join(map(repr, new[:3])) + (", ..." if len(new) > 3 else "")
-            found.append(
-                f"Column {column.name!r} has {len(new)} {'categories' if len(new) > 1 else 'category'} that "
-                f"{'were' if len(new) > 1 else 'was'} not in the fit ({shown}). A row with a new category is treated "
-                f"{like}."
-            )
-        if gaps.any() and not had_gaps:
-            found.append(
-                f"Column {column.name!r} has {int(gaps.sum()):,} empty {'cell' if gaps.sum() == 1 else 'cells'}, but "
-                f"had none in the fit. A row with an empty cell is treated {like}."
-            )
+    for column in with_categories(columns):
+        if column.name in X.columns:
+            cells = X[column.name]
+            gaps = cells.isna() if hasattr(cells, "isna") else cells.is_null()
+            found += texts_about_new(column, {str(value) for value in list(cells.unique())}, int(gaps.sum()))
+    return found
+
+
+def with_categories(columns: list[RawColumn]) -> list[RawColumn]:
+    """Return the columns of categories that are used."""
+    return [column for column in columns if column.kind == CATEGORIES and column.outputs]
+
+
+def texts_about_new(column: RawColumn, texts: set[str], n_missing: int) -> list[str]:
+    """Return what is new in the texts and the empty cells of a column of categories."""
+    known = [each for each in column.categories if each not in MISSING_AS_TEXT]
+    had_gaps = len(known) < len(column.categories) or any(each.piece == MISSING for each in column.outputs)
+    # If a category has no output, it is the first. A row without a known category then looks like a row with it.
+    dropped = known[:1] if len(column.outputs) < len(known) + had_gaps else []
+    like = f"like a row with {dropped[0]!r}" if dropped else "as having none of the known categories"
+    new = sorted(texts - set(MISSING_AS_TEXT) - set(known))
+    found = []
+    if new:
+        shown = ", ".join(map(repr, new[:3])) + (", ..." if len(new) > 3 else "")
+        found.append(
+            f"Column {column.name!r} has {len(new)} {'categories' if len(new) > 1 else 'category'} that "
+            f"{'were' if len(new) > 1 else 'was'} not in the fit ({shown}). A row with a new category is treated "
+            f"{like}."
+        )
+    if n_missing and not had_gaps:
+        found.append(
+            f"Column {column.name!r} has {n_missing:,} empty {'cell' if n_missing == 1 else 'cells'}, but had none in "
+            f"the fit. A row with an empty cell is treated {like}."
+        )
     return found
 
 
