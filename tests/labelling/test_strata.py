@@ -70,6 +70,14 @@ def test_missing_value(values):
         StratifiedSAR("a", table).propensity(pd.DataFrame({"a": values}))
 
 
+@pytest.mark.parametrize("cell", [["north"], {"area": "north"}, {1}])
+def test_cells_that_cannot_be_compared(cell):
+    with pytest.raises(
+        ValueError, match=r"attribute 'a' holds lists or other values that cannot be compared\. Each cell"
+    ):
+        StratifiedSAR("a", {"north": 0.1}).propensity(pd.DataFrame({"a": ["north", cell]}))
+
+
 def test_missing_value_in_polars():
     with pytest.raises(ValueError, match=r"attribute 'a' has missing values \(1 of 2; first: row 1, counted from 0\)"):
         StratifiedSAR("a", {"x": 0.5}).propensity(pl.DataFrame({"a": ["x", None]}))

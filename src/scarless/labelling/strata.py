@@ -78,7 +78,7 @@ class StratifiedSAR(LabellingMechanism):
             check_count(len(stratum), f"table: the stratum {stratum!r}", chosen.labels)
         columns = [values.tolist() for values in chosen.columns]
         for label, column in zip(chosen.labels, columns, strict=True):
-            _check_no_missing(column, label)
+            _check_cells(column, label)
         strata = list(zip(*columns, strict=True))
         _check_strata_in_table(strata, self.table, chosen.labels)
         return np.array([self.table[stratum] for stratum in strata], dtype=np.float64)
@@ -174,7 +174,14 @@ def _check_table(table: Mapping[Any, float], attributes: Any) -> dict[Stratum, f
     return checked
 
 
-def _check_no_missing(column: list[Any], name: str) -> None:
+def _check_cells(column: list[Any], name: str) -> None:
+    try:
+        set(column)
+    except TypeError:
+        raise ValueError(
+            f"{name} holds lists or other values that cannot be compared. Each cell must be a single value, such as a "
+            "number or a text."
+        ) from None
     bad = [row for row, value in enumerate(column) if is_missing_value(value)]
     if bad:
         raise ValueError(
