@@ -447,6 +447,14 @@ def test_wrong_rows_are_refused():
         label_calibration([1, 0, 1, 0], F, propensity=E, sample_weight=np.zeros(4))
 
 
+@pytest.mark.parametrize("s", [[1, 0, 1, 0], [1, 1, 0, 1]])
+def test_propensities_that_are_too_small_to_divide_by(s):
+    e = np.array([0.5, 0.8, 5e-324, 0.4])
+    with pytest.raises(ValueError, match=r"smallest propensity is 4\.94e-324\. With it, shares of positives cannot be"):
+        class_calibration(s, F, propensity=e, n_bins=2)
+    assert np.isfinite(label_calibration(s, F, propensity=e, n_bins=2).high).all()
+
+
 def test_intervals_are_finite_for_levels_close_to_1():
     rng = np.random.default_rng(0)
     p = rng.random(300)

@@ -224,6 +224,11 @@ def _calibration(
     low, high = score_interval(rows, quantile(check_share(level, "level")))
     error, expected = calibration_error(rows)
     test = chi_square(f, e, s, bins, w)
+    if not all(np.isfinite(each).all() for each in (rows.observed, low, high, error, expected)):
+        raise ValueError(
+            f"The smallest propensity is {e.min():.3g}. With it, shares of positives cannot be computed. Raise "
+            "propensities that are too small, e.g. np.maximum(propensity, 0.01)."
+        )
     return Calibration(
         predicted=rows.predicted,
         observed=rows.observed,
