@@ -102,6 +102,14 @@ def test_audits_are_compared_with_a_fit_to_labels_alone(seed):
     assert any("positives, but labels and models predict" in each for each in told)
 
 
+def test_audits_without_a_usable_fit_to_labels_alone():
+    """A fit to the labels of equal rows predicts a positive in every row, with a standard error of 0."""
+    s = (np.arange(117) % 13 < 4).astype(int)
+    with pytest.warns(UserWarning, match=r"all 81 unlabelled rows have an audit \(0 positive, 81 negative\)"):
+        model = SAREMClassifier(propensity_attributes=[2]).fit(np.zeros((117, 3)), s, audit=s)
+    assert model.class_prior_ == pytest.approx(s.mean())
+
+
 def test_audits_of_nearly_all_unlabelled_rows_get_a_warning():
     labels = np.r_[np.ones(10), np.zeros(100)].astype(np.int8)[:, None]
     audit = np.r_[np.full(10, -1), np.zeros(95), np.full(5, -1)].astype(np.int8)

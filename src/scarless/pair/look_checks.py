@@ -182,9 +182,10 @@ def audit_gap(problem: PairProblem, fit: PairFit, alone: list[PairFit]) -> Audit
         by_labels = []
         for each in alone:
             sums = problem.engine.total(_block_audits, problem.objective, each.parameters)
-            error = pair_inference(without, each).precision.errors(sums.gradient[None, :])[0]
-            by_labels.append(_audit_gap(sums, float(error) * np.sqrt(times)))
-        gaps.append(min(by_labels, key=lambda gap: abs(gap.z_score)))
+            error = float(pair_inference(without, each).precision.errors(sums.gradient[None, :])[0]) * np.sqrt(times)
+            if float(sums.variance) + error**2 >= MIN_VARIANCE:  # A saturated fit does not know its own error.
+                by_labels.append(_audit_gap(sums, error))
+        gaps += sorted(by_labels, key=lambda gap: abs(gap.z_score))[:1]
     return max(gaps, key=lambda gap: abs(gap.z_score))
 
 
