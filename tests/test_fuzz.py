@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_array
 
 from scarless import NaiveClassifier
@@ -115,6 +116,24 @@ def test_errors_of_the_users_own_estimator_are_clear():
 
     assert result([]) == "unclear"
     assert result(["NaiveClassifier(estimator: logistic)"]) == "clear"
+
+
+def test_arithmetic_of_scikit_learn_in_the_users_own_estimator_is_not_judged():
+    """A tree converts to float32, and scikit-learn sums the infinite values before it raises its own error."""
+    X = np.array([[1e80], [-1e80], [1.0]])
+
+    def result(*arguments):
+        trial = judge.Trial("name", list(arguments))
+        with pytest.raises(judge.Ended):
+            trial.do("step", lambda: DecisionTreeClassifier().fit(X, [0, 1, 1]))
+        return trial.verdict
+
+    assert result() == "unclear"
+    assert result("NaiveClassifier(estimator: tree)") == "clear"
+
+    trial = judge.Trial("name", ["NaiveClassifier(estimator: tree)"])
+    trial.do("step", lambda: np.sum(np.array([np.inf, -np.inf])) and 1)
+    assert trial.verdict == "unclear"
 
 
 def test_files_of_other_libraries_are_not_ours_even_in_a_folder_called_scarless():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import signal
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
@@ -57,8 +58,12 @@ class Trial:
     def do(self, step: str, function: Callable[[], Any]) -> Any:
         """Do one step and return its value; raise `Ended` if it fails."""
         self.steps.append(step)
-        with warnings.catch_warnings(record=True) as caught:
+        caught: list[Caught] = []
+        with warnings.catch_warnings():
             warnings.simplefilter("always")
+            warnings.showwarning = lambda message, category, file, line, *_: caught.append(
+                Caught(message, category, file, line, caller(sys._getframe(1)))
+            )
             try:
                 with time_limit(MAX_SECONDS):
                     value = function()
@@ -90,10 +95,10 @@ class Trial:
         else:
             self.unclear(type(error).__name__, place(error.__traceback__), traceback.format_exc())
 
-    def _judge_warnings(self, caught: list[warnings.WarningMessage]) -> None:
+    def _judge_warnings(self, caught: list[Caught]) -> None:
         for warning in caught:
             if is_accident(warning, user_model=self._has_user_model()):
-                where = short(f"{warning.filename}:{warning.lineno}")
+                where = short(f"{warning.path}:{warning.line}")
                 self.unclear(f"{warning.category.__name__}: {warning.message}", where)
 
     def _judge_value(self, step: str, value: Any) -> None:
@@ -108,6 +113,26 @@ class Trial:
             self.unclear("NaN", step, repr(value))
         elif step.rpartition(".")[2] in PREDICTIONS and not ((array >= 0) & (array <= 1)).all():
             self.unclear("not in [0, 1]", step, repr(value))
+
+
+class Caught(NamedTuple):
+    """A warning, and the file of the code that caused it."""
+
+    message: Warning | str
+    category: type[Warning]
+    path: str
+    line: int
+    caller: str  # file of the innermost function outside NumPy
+
+
+def caller(frame: FrameType | None) -> str:
+    """Return the file of the innermost function that is neither in NumPy nor in the module `warnings`."""
+    while frame is not None:
+        path = frame.f_code.co_filename.replace("\\", "/")
+        if "/numpy/" not in path and not path.endswith("/warnings.py"):
+            return path
+        frame = frame.f_back
+    return ""
 
 
 class Ended(Exception):
@@ -152,16 +177,15 @@ def is_raise(step: TracebackType) -> bool:
     return any(i.offset == step.tb_lasti and i.opname == "RAISE_VARARGS" for i in dis.get_instructions(code))
 
 
-def is_accident(warning: warnings.WarningMessage, *, user_model: bool) -> bool:
+def is_accident(warning: Caught, *, user_model: bool) -> bool:
     """Return whether a warning is about arithmetic, or about a deprecated use of other libraries.
 
-    With ``user_model``, warnings about arithmetic in scikit-learn do not count.
+    With ``user_model``, warnings about arithmetic that scikit-learn asked NumPy for do not count.
     """
-    path = warning.filename.replace("\\", "/")
     if issubclass(warning.category, RuntimeWarning):
-        return not (user_model and "/sklearn/" in path)
+        return not (user_model and "/sklearn/" in warning.caller)
     if issubclass(warning.category, DeprecationWarning | FutureWarning | ResourceWarning):
-        return is_ours(path) and not issubclass(warning.category, DataConversionWarning)
+        return is_ours(warning.path.replace("\\", "/")) and not issubclass(warning.category, DataConversionWarning)
     return False
 
 

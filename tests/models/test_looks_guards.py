@@ -218,6 +218,8 @@ ROWS = {
         (-0.1, r"false_positive_rate, .*, must be in \[0, 0.5\)"),
         (None, r"false_positive_rate, .*, must be in \[0, 0.5\).*got None"),
         (np.nan, r"false_positive_rate, .*, must be in \[0, 0.5\)"),
+        (pd.NA, r"false_positive_rate, .*, must be in \[0, 0.5\)"),
+        (np.full((2, 2), 0.1), r"false_positive_rate, .*, must be in \[0, 0.5\)"),
         ([0.1, 0.1, 0.1], "false_positive_rate has 3 numbers, but labels have 2 looks"),
         ([0.1, 0.2], "false_positive_rate differs between looks, but the looks share one propensity"),
     ],

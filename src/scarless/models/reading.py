@@ -226,7 +226,7 @@ def _without_audit_labels(labelling: Labelling, checked: CheckedLooks, audit: Co
             "audit_labels='keep'."
         )
     rates = each_rate(labelling.false_positive_rate)
-    if not any(isinstance(each, str) or each != 0 for each in rates):
+    if not any(isinstance(each, str) or real_number(each) != 0 for each in rates):
         refuse_contradictions(labels, audit)
     labels = labels_for_likelihood(labels, audit, how)
     if not (labels == 1).any() and (checked.labels == 1).any():

@@ -257,6 +257,14 @@ def test_one_row_cannot_show_a_change(model, old):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+def test_the_detectable_change_does_not_depend_on_the_level_of_intervals(model):
+    X, s, _ = month(1)
+    found = [detect_drift(model, X[:40], s[:40], level=level).labels for level in (5e-324, 0.5, 1 - 1e-15)]
+    assert found[0].total.low == found[0].total.high == found[0].total.predicted
+    assert found[2].total.low == 0
+    assert 0 < found[0].detectable == found[1].detectable == found[2].detectable
+
+
 def test_all_or_no_rows_labelled(model, old):
     X, _, _ = month(1, 400)
     every, none = (detect_drift(model, X, np.full(400, label), reference=old[0][:800]) for label in (1, 0))

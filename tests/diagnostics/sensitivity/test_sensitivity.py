@@ -706,9 +706,9 @@ def test_bad_rankings():
         OF_MODEL.at(2).ranks([])
     with pytest.raises(ValueError, match="rows contains a row twice"):
         OF_MODEL.at(2).ranks([1, 1])
-    for one in (0, "Anna"):
+    for one, words in ((0, "0"), ("Anna", "'Anna'"), (np.array(0), r"array\(0\)")):
         with pytest.raises(
-            TypeError, match=rf"rows must be a list of names or positions .*got {one!r}. Put a single row in"
+            TypeError, match=rf"names or positions of rows; got {words}\. Put a single row"
         ):
             OF_MODEL.at(2).ranks(one)
 

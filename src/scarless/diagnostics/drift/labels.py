@@ -158,7 +158,7 @@ def check_labels(
         for each in (total, bins, *([] if by_time is None else [by_time]), *by_column)
     )
     by_time, by_column = (None, others) if by_time is None else (others[0], others[1:])
-    spread = (total.high[0] - total.low[0]) / (2.0 * quantile(level))
+    spread = float(_spread(*_uncertainty(rows, one))[0])
     p_value = min(each.p_adjusted for each in (total, bins, *others))
     # The explanations matter only if labels differ, and take most of the time.
     suspects = [groupings[each.by] for each in by_column[:MAX_SUSPECTS]] if p_value < SIGNIFICANT else []
@@ -186,9 +186,7 @@ def _compare(rows: NewRows, groups: Grouping, level: float) -> LabelGroups:
     assert rows.s is not None
     n, p, w, codes = len(groups.names), rows.p, rows.w, groups.codes
     observed, predicted = (two_samples.bin_sums(codes, w * each, n) for each in (rows.s, p))
-    variance = np.maximum(two_samples.bin_sums(codes, np.square(w) * p * (1.0 - p), n), 1e-12)
-    member = sparse.csr_array((w, (codes, np.arange(w.size))), shape=(n, w.size))
-    errors = np.asarray(member @ rows.errors).T
+    variance, errors = _uncertainty(rows, groups)
     if n > 1:
         scaled = np.minimum(p * observed.sum() / max(predicted.sum(), 1e-300), 1.0)
         uneven = np.maximum(two_samples.bin_sums(codes, np.square(w) * scaled * (1.0 - scaled), n), 1e-12)
@@ -198,10 +196,23 @@ def _compare(rows: NewRows, groups: Grouping, level: float) -> LabelGroups:
         p_value = two_samples.count_p_value(float(observed[0]), mean, np.full(mean.size, variance[0]))
     else:
         p_value = two_samples.residual_p_value(observed - predicted, variance, errors)
-    spread = quantile(level) * np.sqrt(variance + np.square(errors).mean(axis=0))
+    spread = quantile(level) * _spread(variance, errors)
     low, high = np.maximum(predicted - spread, 0.0), np.minimum(predicted + spread, two_samples.bin_sums(codes, w, n))
     n_rows = np.bincount(codes, minlength=n)
     return LabelGroups(groups.by, groups.names, n_rows, observed, predicted, low, high, p_value, p_value)
+
+
+def _uncertainty(rows: NewRows, groups: Grouping) -> tuple[Vector, Any]:
+    """Return the variance of the labels in each group, and the errors of the predicted labels in each draw."""
+    n, p, w = len(groups.names), rows.p, rows.w
+    variance = np.maximum(two_samples.bin_sums(groups.codes, np.square(w) * p * (1.0 - p), n), 1e-12)
+    member = sparse.csr_array((w, (groups.codes, np.arange(w.size))), shape=(n, w.size))
+    return variance, np.asarray(member @ rows.errors).T
+
+
+def _spread(variance: Vector, errors: Any) -> Vector:
+    """Return the standard deviation of observed labels around the predictions if nothing changed."""
+    return np.asarray(np.sqrt(variance + np.square(errors).mean(axis=0)))
 
 
 # --- groups

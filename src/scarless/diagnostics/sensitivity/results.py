@@ -1,7 +1,7 @@
 """Results of a sensitivity analysis: bounds, ranks, curves and tipping points."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,7 +158,8 @@ class SensitivityBounds:
         -------
         RankBounds
         """
-        if rows is not None and (isinstance(rows, str) or sparse.issparse(rows) or not isinstance(rows, Iterable)):
+        single = isinstance(rows, str) or not np.iterable(rows)
+        if rows is not None and (single or sparse.issparse(rows)):
             raise TypeError(
                 f"rows must be a list of names or positions of rows; got {shown(rows)}. Put a single row in a list."
             )
