@@ -707,9 +707,7 @@ def test_bad_rankings():
     with pytest.raises(ValueError, match="rows contains a row twice"):
         OF_MODEL.at(2).ranks([1, 1])
     for one, words in ((0, "0"), ("Anna", "'Anna'"), (np.array(0), r"array\(0\)")):
-        with pytest.raises(
-            TypeError, match=rf"names or positions of rows; got {words}\. Put a single row"
-        ):
+        with pytest.raises(TypeError, match=rf"names or positions of rows; got {words}\. Put a single row"):
             OF_MODEL.at(2).ranks(one)
 
 
