@@ -591,7 +591,7 @@ class _GridFits:
         sums, moments = self.engine.total(_block_grid_sums, self.objective, theta, self.hold is not None)
         value, positives, labelled, variance, weighted_logit, squares = map(float, sums)
         spread = moments[1] / self.weight - (moments[0] / self.weight) ** 2
-        prior, frequency = positives / self.weight, labelled / positives
+        prior, frequency = positives / self.weight, labelled / positives if positives > 0 else 0.0
         per_pseudo_observation = float(xlogy(0.5, frequency) + xlog1py(0.5, -frequency))
         pseudo_log_density = self.pseudo_weight * max(per_pseudo_observation, -1e6) if self.pseudo_weight else 0.0
         others = [constraint for constraint in self.constraints if not _is_on_all_rows(constraint)]

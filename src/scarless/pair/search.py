@@ -377,7 +377,7 @@ def results_table(
         "path": number_of_path,
         "possible": tied_with_best(gains, number_of_path, 2.0 * n_standard_errors),
         "class_prior": positives / weight,
-        "label_frequency": labelled / positives,
+        "label_frequency": np.divide(labelled, positives, out=np.zeros(len(mean)), where=positives > 0),
     }
 
 

@@ -239,10 +239,10 @@ def plan_audit(
         Probability with which each row was audited so far, for example ``probability`` of an earlier plan.
     eligible : bool array of shape (n,), optional
         Which rows may be drawn. By default, all rows that were not audited.
-    by : str, int or array of shape (n,), optional
-        A column of `X`, or the group of each row. Each group (a category, or a bin of numbers) gets about as many rows
-        as the design expects, but at least 5, or all of its rows. If there are more than ``n_rows / 10`` groups, the
-        minimum is ``n_rows / 2`` divided by their number.
+    by : str, int, tuple of two columns or array of shape (n,), optional
+        A column of `X`, a pair of columns, or the group of each row. Each group (a category, or a bin of numbers)
+        gets about as many rows as the design expects, but at least 5, or all of its rows. If there are more than
+        ``n_rows / 10`` groups, the minimum is ``n_rows / 2`` divided by their number.
     level : float in (0, 1), default=0.95
         Confidence level.
     random_state : int, Generator or None
@@ -297,8 +297,13 @@ def plan_audit(
     if n_rows > n_free:
         raise ValueError(f"n_rows must be at most {n_free}, the number of rows that can be audited; got {n_rows}.")
     if by is not None:
-        (groups,) = group_rows(X, by)
-        sampling = sampling.stratified(groups.codes, n_rows)
+        groups = group_rows(X, by)
+        if len(groups) > 1:
+            raise ValueError(
+                f"by must be one column, a tuple of two columns, or the group of each row; got a list of {len(groups)}. "
+                "A tuple of two columns makes a group of each combination of their values."
+            )
+        sampling = sampling.stratified(groups[0].codes, n_rows)
     sizes = _sizes(n_rows, n_free)
     widths: ModelWidths | DrawnWidths | None = ModelWidths.of(data, sampling, level)
     if widths is None:

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from scarless.checks.attributes import names_of
+from scarless.checks.labels import is_missing_value
 from scarless.checks.looks import check_audit, check_looks, looks_of
 from scarless.checks.options import check_counts, check_propensity, check_vector
 from scarless.checks.rows import index_of, warn_about_row_order
@@ -562,7 +563,7 @@ def _n_missing(values: Any) -> int | None:
     if sparse.issparse(values):
         return int(np.isnan(values.data).sum()) if values.dtype.kind == "f" else 0
     if values.dtype.kind == "O":
-        return int(sum(each is None or each != each for each in values))  # noqa: PLR0124 (NaN)
+        return sum(map(is_missing_value, values))
     return int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
 
 
