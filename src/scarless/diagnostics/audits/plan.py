@@ -300,8 +300,8 @@ def plan_audit(
         groups = group_rows(X, by)
         if len(groups) > 1:
             raise ValueError(
-                f"by must be one column, a tuple of two columns, or the group of each row; got a list of {len(groups)}. "
-                "A tuple of two columns makes a group of each combination of their values."
+                "by must be one column, a tuple of two columns, or the group of each row; got a list of "
+                f"{len(groups)}. A tuple of two columns makes a group of each combination of their values."
             )
         sampling = sampling.stratified(groups[0].codes, n_rows)
     sizes = _sizes(n_rows, n_free)
