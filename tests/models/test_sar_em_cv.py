@@ -15,7 +15,7 @@ from scarless.numerics.linear import Design
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import recalibrate
-from scarless.pair.search import HeldOutGain, path_to, tied_with_best
+from scarless.pair.search import Grid, HeldOutGain, HeldOutSums, PenaltyPath, path_to, results_table, tied_with_best
 
 SMALL = {"Cs": [0.1, 1.0, 10.0], "propensity_Cs": [0.5, 2.0], "random_state": 0}
 PLAIN = {"recalibrate": False, "known": [PseudoObservations(0)], **SMALL}
@@ -78,6 +78,16 @@ def rows_out_of_fold(pu, folds, params):
 
 
 @pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")  # at C = 0.1
+def test_the_label_frequency_of_a_candidate_without_expected_positives_is_0():
+    sums = HeldOutSums(
+        np.full(2, 10.0), np.zeros(2), np.array([0.0, -1.0]), np.eye(2), np.array([4.0, 0.0]), np.array([1.0, 0.0])
+    )
+    grid = Grid(np.array([0.1, 1.0]), np.array([1.0]))
+    table = results_table([PenaltyPath(0, None)], grid, [sums], ["all"], tested=10.0, n_standard_errors=1.0)
+    np.testing.assert_array_equal(table["label_frequency"], [0.25, 0.0])
+    np.testing.assert_array_equal(table["class_prior"], [0.4, 0.0])
+
+
 def test_the_results_table_equals_separate_fits(pu, folds, fitted):
     results = fitted.cv_results_
     rows = np.array([rows_out_of_fold(pu, folds, params) for params in results["params"]])

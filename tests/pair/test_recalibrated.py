@@ -103,6 +103,15 @@ def test_class_prior_and_label_frequency_follow_from_the_recalibrated_models(dat
     assert found.class_prior == pytest.approx(found.grid.mean, abs=1e-3)
 
 
+def test_without_any_expected_positive_the_label_frequency_is_0():
+    """One row with an extreme weight makes all probabilities underflow."""
+    X, u, _ = simulate(n=60)
+    w = np.ones(60)
+    w[5] = 1e22
+    found = recalibrated(X, -2000.0 * (1.0 + np.abs(u)), np.zeros(60), w, rough=True)
+    assert (found.class_prior, found.label_frequency) == (0.0, 0.0)
+
+
 class Objective:
     """An independent implementation of minus the penalised log-likelihood.
 

@@ -372,6 +372,14 @@ def test_every_stratum_gets_its_minimum(fitted):
     assert chance[:12][free[:12]].sum() == pytest.approx(wanted)
 
 
+def test_strata_are_one_grouping(fitted):
+    model, X, _, s, audit = fitted
+    with pytest.raises(ValueError, match=r"by must be one column, a tuple of two columns.*got a list of 2\. A tuple"):
+        plan_audit(model, X, s, 60, pilot=audit, by=[0, 1])
+    plan = plan_audit(model, X, s, 60, pilot=audit, by=(0, 1), random_state=0)
+    assert len(plan.positions) == 60
+
+
 def test_only_eligible_rows_are_drawn(fitted):
     model, X, _, s, audit = fitted
     eligible = np.arange(1500) % 2 == 0

@@ -156,6 +156,16 @@ def test_polars_tables_with_text_and_missing_values(patients):
     assert report.ranked.rows[0].reasons
 
 
+def test_every_form_of_a_missing_value_counts():
+    rng = np.random.default_rng(0)
+    wards = np.array([None, np.nan, pd.NA, pd.NaT, *rng.choice(["n", "s", "w"], 396)], dtype=object)
+    table = pd.DataFrame({"a": rng.normal(size=400), "ward": pd.Series(wards, dtype=object)})
+    s = (rng.random(400) < 0.3 * (table["a"] > 0)) * 1
+    model = TableClassifier(SCARClassifier(0.8)).fit(table, s)
+    report = model_report(model, table, s, n_ranked=0)
+    assert {column.name: column.n_missing for column in report.columns} == {"a": 0, "ward": 4}
+
+
 # --- invalid arguments
 
 
