@@ -157,6 +157,16 @@ def test_bootstrap_of_one_huge_label_stays_within_the_samples():
         assert costs.min() <= found.interval.low <= found.value <= found.interval.high <= costs.max() + 1e-12
 
 
+@EVERY
+def test_intervals_of_tiny_propensities_scale_with_their_inverse(method):
+    """The squares of costs of 1e300 are not representable, and nothing may overflow in silence or aloud."""
+    f, s, e = _draw(np.random.default_rng(7), 80)
+    found = [risk_interval(s, f, propensity=e * tiny, method=method, random_state=0) for tiny in (1e-100, 1e-300)]
+    for one, other in zip(*((*each.interval, each.standard_error) for each in found), strict=True):
+        assert one * 1e-100 == pytest.approx(other * 1e-300, rel=1e-9)
+        assert one != 0
+
+
 def test_order_does_not_matter():
     f, s, e = _draw(np.random.default_rng(6), 80)
     order = np.random.default_rng(0).permutation(80)

@@ -145,7 +145,7 @@ def risk_interval(
             half = quantile(level) * error
             interval = Interval(estimate - half, estimate + half)
         else:
-            interval = _bca(costs, weight, level, n_resamples, random_state)
+            interval = _bca(costs, weight / weight.max(), level, n_resamples, random_state)
     return Score(
         name="Risk",
         value=estimate,
@@ -178,7 +178,7 @@ def _check_some_label(labels: Vector, method: str) -> None:
 def _standard_error(influence: Vector) -> float:
     """Return the standard error by the infinitesimal jackknife; with equal weights, the standard error of a mean."""
     n = influence.size
-    return float(np.linalg.norm(influence)) * math.sqrt(n / (n - 1))
+    return _length(influence) * math.sqrt(n / (n - 1))
 
 
 def _cost_range(costs: Vector, attainable: Vector, cost_range: tuple[float, float] | None) -> Interval:
@@ -218,7 +218,7 @@ def _bca(costs: Vector, weight: Vector, level: float, n_resamples: int, random_s
         raise ValueError(f"n_resamples must be a whole number of at least 100 (better 2000); got {n_resamples!r}.")
     estimate = float(weight @ costs / weight.sum())
     centred = weight * (costs - estimate)
-    scale = math.sqrt(float((centred**2).sum()))
+    scale = _length(centred)
     if scale == 0.0:
         return Interval(estimate, estimate)
     means = _resampled_means(costs, weight, n_resamples, check_random_stream(random_state))
@@ -345,14 +345,14 @@ def corrected_bound(
     p, cost_pos, cost_neg = check_predictions(y_pred, cost)
     e = check_propensity(propensity, n_rows=p.size)
     positive = np.ones(p.size) if y is None else check_indicator(y, "y", n_rows=p.size)
-    jump = np.abs(over_propensity(times(positive, cost_pos - cost_neg), e))
+    jump = over_propensity(times(positive, cost_pos - cost_neg), e)
     return _length(jump) / p.size * math.sqrt(_log_inverse(eta, n_hypotheses) / 2)
 
 
-def _length(jump: Vector) -> float:
+def _length(values: Vector) -> float:
     """Return the Euclidean norm of a vector whose squares may overflow."""
-    largest = float(jump.max())
-    return largest * float(np.linalg.norm(jump / largest)) if 0.0 < largest < math.inf else largest
+    largest = float(np.abs(values).max())
+    return largest * float(np.linalg.norm(values / largest)) if 0.0 < largest < math.inf else largest
 
 
 def _log_inverse(eta: float, n_hypotheses: int | None) -> float:
