@@ -72,3 +72,12 @@ def test_a_pair_without_standard_errors_and_folds_has_no_out_of_fold_logits(rows
     alone = replace(model.fitted_pair_, inference=None)
     with pytest.raises(NoOutOfFoldLogits, match="only for two logistic models and for cross-fitted models"):
         alone.out_of_fold_logits(model._rows(X), X, s)
+
+
+def test_the_detection_curve_of_rows_without_expected_positives_is_0(rows):
+    X, s, *_ = rows
+    looks = np.column_stack([s, s * (np.arange(400) % 3 > 0)])
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, looks)
+    far = np.column_stack([np.full((5, 1), -1e6 * np.sign(model.coef_[0, 0])), np.zeros((5, 2))])
+    assert (model.predict_proba(far)[:, 1] == 0).all()
+    np.testing.assert_array_equal(model.detection_curve(far), [0.0, 0.0])

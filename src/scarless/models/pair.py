@@ -229,6 +229,7 @@ class PairClassifier(PUClassifier):
         Returns
         -------
         array of shape (n_looks,)
+            Shares; 0 if no row is expected to be positive.
         """
         looks = self._need_looks("detection_curve")
         wanted = looks.n_looks if n_looks is None else n_looks

@@ -161,7 +161,7 @@ class FittedPair:
     def detection(self, rows: Engine, order: Integers) -> Vector:
         """Return, after each look in the given order, the share of positives with at least one label so far."""
         found, positives = rows.total(detection_curve, self.objective, self.parameters, order)
-        return np.asarray(found / float(positives))
+        return np.asarray(found / float(positives) if positives > 0 else np.zeros_like(found))
 
     def share_interval(self, share: str, level: float, kind: str) -> Interval:
         """Return the interval of "class_prior" or "label_frequency".
