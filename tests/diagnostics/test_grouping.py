@@ -211,3 +211,8 @@ def test_too_many_groups_are_refused():
         group_rows(table, "place")
     with pytest.raises(ValueError, match="n_bins must be a whole number of at least 2"):
         group_rows(TABLE, "a", n_bins=1)
+
+
+def test_lists_of_unequal_length_are_refused():
+    with pytest.raises(ValueError, match="X must be a table with rows of equal length"):
+        group_rows([[1.0, 2.0], [1.0]], 0)

@@ -301,6 +301,24 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
         ) from error
 
 
+def table_array(X: Any) -> NDArray[Any]:
+    """Return a table that is given as lists as an array; raise for rows of unequal length.
+
+    Examples
+    --------
+    >>> table_array([[1, 2], [0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: X must be a table with rows of equal length. NumPy cannot convert it to an array: ...
+    """
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        raise ValueError(
+            f"X must be a table with rows of equal length. NumPy cannot convert it to an array: {error}"
+        ) from error
+
+
 def refuse_mixed_devices(X: Any, *others: Any) -> None:
     """Raise scikit-learn's error for arrays on different devices."""
     for other in others:

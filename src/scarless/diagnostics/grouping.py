@@ -12,7 +12,7 @@ from scarless.checks.attributes import check_attributes, names_of
 from scarless.checks.labels import same_value
 from scarless.checks.options import check_whole, shown
 from scarless.checks.rows import count_rows, warn_about_row_order
-from scarless.checks.tables import take_columns
+from scarless.checks.tables import table_array, take_columns
 from scarless.engines import has_own_engine, open_rows
 from scarless.engines.base import NullableColumn, known_rows, on_device
 from scarless.engines.blocks import Distinct
@@ -70,7 +70,7 @@ def group_rows(X: Any, by: Any, *, n_bins: int = 4) -> list[Grouping]:
     >>> found.by, found.names, found.n_rows.tolist()
     ('x0', ('1', '2'), [5, 6])
     """
-    X = np.asarray(X) if isinstance(X, list | tuple) else X
+    X = table_array(X) if isinstance(X, list | tuple) else X
     if not has_own_engine(X) and len(getattr(X, "shape", ())) != 2:
         raise TypeError(f"X must be a table with rows and columns; got {shown(X)}.")
     n_bins, n_rows = check_whole(n_bins, "n_bins", at_least=2), count_rows(X)

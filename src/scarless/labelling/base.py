@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from scarless.checks.attributes import count_columns, names_of, select_columns
 from scarless.checks.options import check_probability, check_propensity, check_vector, shown
-from scarless.checks.tables import refuse_lazy_query, refuse_masked
+from scarless.checks.tables import refuse_lazy_query, refuse_masked, table_array
 from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 
 Assumption: TypeAlias = Literal["SCAR", "SAR", "SNAR"]
@@ -38,22 +38,13 @@ def count_rows(X: Any) -> int:
     """
     refuse_lazy_query(X, "X")
     refuse_masked(X, "X")
-    shape = tuple(X.shape) if hasattr(X, "shape") else _shape_of_lists(X)
+    shape = tuple(X.shape) if hasattr(X, "shape") else table_array(X).shape
     if len(shape) != 2:
         raise ValueError(
             f"X must be a table with rows and columns; its shape is {shape}. For a single attribute, pass "
             "np.reshape(X, (-1, 1))."
         )
     return int(shape[0])
-
-
-def _shape_of_lists(X: Any) -> tuple[int, ...]:
-    try:
-        return np.shape(X)
-    except ValueError as error:
-        raise ValueError(
-            f"X must be a table with rows of equal length. NumPy cannot convert it to an array: {error}"
-        ) from error
 
 
 def read_attributes(X: Any, selector: Any, parameter: str = "attributes") -> Attributes:

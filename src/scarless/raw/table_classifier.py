@@ -15,7 +15,7 @@ from scarless.checks.attributes import check_attributes, names_of, with_text_nam
 from scarless.checks.labels import LabelCoding, is_missing
 from scarless.checks.looks import check_looks
 from scarless.checks.options import shown
-from scarless.checks.tables import in_files
+from scarless.checks.tables import in_files, table_array
 from scarless.models import NaiveClassifier, PUClassifier
 from scarless.models.explaining import (
     average_row,
@@ -519,7 +519,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         refuse_unless_in_memory(X, background)
         if not hasattr(X, "shape"):
-            X = np.asarray(X)
+            X = table_array(X)
         prepared = self.prepare(X)
         mean = self._mean if background is None else average_row(self.prepare(background))
         if mean is None:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from scarless.checks.attributes import with_text_names
-from scarless.checks.tables import refuse_lazy_query
+from scarless.checks.tables import refuse_lazy_query, table_array
 from scarless.numerics.arrays import Integers, Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import listed, warn_user
@@ -454,12 +454,7 @@ def as_frame(X: Any) -> Any:
             "preparation='passthrough', or a transformer that accepts sparse matrices."
         )
     pandas = need("pandas", "TableClassifier", "tool")
-    try:
-        values = np.asarray(X)
-    except ValueError as error:
-        raise ValueError(
-            f"X must be a table with rows of equal length. NumPy cannot convert it to an array: {error}"
-        ) from error
+    values = table_array(X)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
     if values.ndim != 2:
         raise ValueError(f"X must be a table with rows and columns; got an array of shape {values.shape}.")

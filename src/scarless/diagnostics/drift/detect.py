@@ -10,7 +10,7 @@ from scarless.checks.estimators import opened
 from scarless.checks.looks import check_looks, looks_of
 from scarless.checks.options import check_counts, check_propensity, check_random_stream, check_share, check_whole, shown
 from scarless.checks.rows import count_rows, warn_about_row_order
-from scarless.checks.tables import in_files, take_rows
+from scarless.checks.tables import in_files, table_array, take_rows
 from scarless.diagnostics.drift.columns import ColumnShifts, compare_columns
 from scarless.diagnostics.drift.labels import (
     Estimate,
@@ -181,7 +181,7 @@ def _checked_table(estimator: Any, X: Any) -> Any:
             "X must be a table in memory; got rows in files. Draw a random sample of the rows, for example with "
             "pandas.read_parquet(...).sample(20_000)."
         )
-    table = X if hasattr(X, "shape") else np.asarray(X)
+    table = X if hasattr(X, "shape") else table_array(X)
     if len(table.shape) != 2:
         raise ValueError(f"X must be a table with rows and columns; got the shape {tuple(table.shape)}.")
     if table.shape[0] == 0:

@@ -15,7 +15,7 @@ from scarless.checks.labels import is_missing_value
 from scarless.checks.looks import check_audit, check_looks, looks_of
 from scarless.checks.options import check_counts, check_propensity, check_vector
 from scarless.checks.rows import index_of, warn_about_row_order
-from scarless.checks.tables import take_rows
+from scarless.checks.tables import table_array, take_rows
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import (
     NaiveClassifier,
@@ -123,7 +123,7 @@ class Subject:
     ) -> Self:
         """Check the arguments, prepare the table, and predict."""
         model = as_table_model(estimator)
-        inner, X = model.estimator_, X if hasattr(X, "shape") else np.asarray(X)
+        inner, X = model.estimator_, X if hasattr(X, "shape") else table_array(X)
         n_rows, coding, facts = X.shape[0], coding_of(inner), looks_summary(inner, level)
         _refuse_odd(inner, n_rows, facts, propensity, audit)
         codes = _codes(s, coding, facts, n_rows)
