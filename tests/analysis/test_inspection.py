@@ -9,7 +9,7 @@ from tests.analysis.conftest import make_patients
 from tests.helpers import quick_first
 
 from scarless.analysis import ColumnRoles, inspect_table
-from scarless.analysis.columns import are_ids
+from scarless.analysis.columns import are_ids, column_kind
 from scarless.analysis.inspection import Driver, _identified_verdict, _verdict
 
 
@@ -160,6 +160,13 @@ def test_a_column_with_the_name_of_an_id_is_an_id(name):
     numbers = np.random.default_rng(0).choice(10**7, 300, replace=False)
     assert are_ids(numbers, name)
     assert not are_ids(numbers, "paid")
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d.%m.%y"])
+def test_different_dates_in_all_rows_are_no_ids_however_they_are_written(form):
+    dates = pd.Series(pd.date_range("1990-01-01", periods=300, freq="37D"))
+    assert column_kind(dates.dt.strftime(form), 300, 0) == column_kind(dates, 300, 0) == "date"
+    assert column_kind(dates.dt.strftime(form) + "-0017", 300, 0) == "id"
 
 
 def test_infinite_cells_are_reported_with_column_and_row():

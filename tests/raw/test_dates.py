@@ -1,14 +1,18 @@
 """Dates in new rows: the order of day and month, other formats, numbers, and cells that are not dates."""
 
 import warnings
+from datetime import date
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scarless.raw.dates import possible_orders
+from scarless.raw.dates import holds_written_dates, read_dates
 from scarless.raw.preparation import table_preparation
+from scarless.raw.tables import read_texts
 
 DATES = pd.Series(pd.Timestamp("2023-01-01") + pd.to_timedelta(np.arange(0, 700, 7), "D"))
 EARLY = pd.Series(pd.to_datetime([f"2023-{1 + k % 12:02d}-{1 + (k * 7) % 11:02d}" for k in range(100)]))
@@ -28,22 +32,33 @@ def months(preparation, dates, frame=pd.DataFrame):
 
 
 @pytest.mark.parametrize(
-    ("cells", "orders"),
+    ("cells", "first", "example"),
     [
-        (["03/04/2024", "25/04/2024", None, ""], {"day"}),
-        (["03/04/2024", "04/25/2024"], {"month"}),
-        (["03/04/2024", "1.2.2024", "03-04-24"], set()),
-        (["03/04/2024", "11/12/24 13:45"], {"day", "month"}),
-        (["25/04/2024", "04/25/2024"], set()),
-        (["05/05/2024"], set()),
-        (["2024-04-03"], set()),
-        (["24-04-03"], set()),
-        ([None], set()),
+        (["03/04/2024", "25/04/2024", None, ""], "day", ""),
+        (["03/04/2024", "04/25/2024"], "month", ""),
+        (["03/04/2024", "11/12/24 13:45"], "month", "03/04/2024"),
+        (["03.04.2024", "11.12.2024"], "day", "03.04.2024"),
+        (["3-4-2024"], "month", "3-4-2024"),
+        (["05/05/2024"], "month", ""),
+        (["2024-04-03", "2024-12-11T10:00:00.5+02:00"], "year", ""),
+        (["1/31/2024 3:30 PM", "2/1/2024 11:00 am"], "month", ""),
+        (["03.04.2024", "0000-00-00", "n/a", "00.00.0000"], "day", "03.04.2024"),
     ],
-    ids=["day", "month", "other", "either", "contradiction", "same", "iso", "short iso", "empty"],
 )
-def test_the_order_of_day_and_month_follows_from_all_cells(cells, orders):
-    assert possible_orders(cells) == orders
+def test_the_order_of_day_and_month_follows_from_all_cells(cells, first, example):
+    found = read_dates(cells)
+    assert (found.first, found.example, found.unread) == (first, example, [])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["24-04-03"], [None], ["03/04/2024-0017"], ["A", "B", "2024-01-01"], ["1.2.3", "2.0.11"], ["20240501"],
+        [1, "2024-01-01"], ["12 May 2024"],
+    ],
+)  # fmt: skip
+def test_texts_that_are_no_dates_are_not_read(cells):
+    assert read_dates(cells) is None
 
 
 @pytest.mark.parametrize("form", ["%d/%m/%Y", "%d.%m.%Y", "%m/%d/%Y", "%d.%m.%y", "%Y-%m-%d"])
@@ -105,3 +120,85 @@ def test_cells_in_another_format_than_in_the_fit_are_refused_if_there_are_many()
     few[4], few[5], few[6] = "soon", None, ""
     with pytest.warns(UserWarning, match="1 of its cells is treated as missing: row 5 'soon'"):
         assert np.isnan(months(preparation, few)).sum() == 3
+
+
+# --- dates of a fit
+
+
+def read(cells):
+    frame, messages, questions = read_texts(pd.DataFrame({"seen": cells}, dtype=object))
+    assert questions == []
+    return frame["seen"], messages
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%d.%m.%Y", "%m/%d/%Y", "%d.%m.%y", "%Y-%m-%d", "%m/%d/%Y %H:%M"])
+def test_one_cell_that_is_no_date_does_not_make_a_column_text(form, frame):
+    """The preparation made categories or parts of words of such columns, without a word."""
+    cells = DATES.dt.strftime(form).tolist()
+    cells[3], cells[4], cells[5] = "last spring", "unbekannt", "00.00.0000"
+    table, messages, _ = read_texts(frame({"age": np.arange(100.0), "seen": cells}))
+    assert messages[0].startswith(
+        "Column 'seen' is read as dates. 1 of its cells is treated as missing: row 4 'last spring' (rows are counted "
+        "from 1). If the column holds categories, use --text seen, or in Python table['seen'].astype('category')."
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = table_preparation()[:2].fit(table)
+    assert fit[1].column_to_kind_["seen"] == "datetime"
+    expected = DATES.dt.month.astype(float).to_numpy(copy=True)
+    expected[3:6] = np.nan
+    np.testing.assert_array_equal(np.asarray(fit.transform(table)["seen_month"], dtype=float), expected)
+
+
+def test_more_cells_that_are_no_dates_leave_the_column_text_with_a_message():
+    cells = DATES.dt.strftime("%d.%m.%Y").tolist()
+    cells[3], cells[4] = "last spring", "2023-07-01"
+    column, (message,) = read(cells)
+    assert column.tolist() == cells
+    assert not holds_written_dates(column)
+    assert message == (
+        "Column 'seen' is read as text: most of its cells are dates, but 2 of 100 are not, or are written in another "
+        "way: row 4 'last spring', row 5 '2023-07-01' (rows are counted from 1). If the column holds dates, write all "
+        "of them alike, such as 2024-01-31, and leave the other cells empty."
+    )
+    assert read(["2024-01-31", *["A 1"] * 2])[1] == []
+
+
+def test_dates_with_points_have_the_day_first_in_a_fit():
+    """Without a day above 12, the preparation read 08.02.2023 as the second of August."""
+    column, messages = read(EARLY.dt.strftime("%d.%m.%Y").tolist())
+    assert messages == []
+    np.testing.assert_array_equal(column, EARLY)
+
+
+def test_years_with_two_digits_are_read_with_a_message():
+    column, (message,) = read(["12.05.78", "03.11.49"])
+    assert column.dt.year.tolist() == [1978, 2049]
+    assert message == (
+        "Column 'seen' has years with two digits. They are read as 1969 to 2068, so the dates are from 1978-05-12 to "
+        "2049-11-03. If this is wrong, write years with four digits."
+    )
+    assert "no cell shows whether the day or the month comes first" in read(["12/05/78", "03/11/49"])[1][1]
+
+
+def test_new_rows_of_such_columns_are_read_alike():
+    cells = DATES.dt.strftime("%d.%m.%y").tolist()
+    preparation = fitted(read(cells)[0])
+    np.testing.assert_array_equal(months(preparation, cells), DATES.dt.month)
+    with pytest.warns(UserWarning, match="1 of its cells is treated as missing: row 2 '31.02.24'"):
+        assert np.isnan(months(preparation, [cells[0], "31.02.24", *cells])).sum() == 1
+
+
+@given(
+    days=st.lists(st.dates(date(1900, 1, 1), date(2100, 1, 1)), min_size=2, max_size=30, unique=True),
+    form=st.sampled_from(["%d/%m/%Y", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d", "%d-%m-%Y %H:%M", "%Y/%m/%d %H:%M:%S"]),
+)
+def test_columns_called_dates_are_dates_for_the_preparation(days, form):
+    column, _ = read([each.strftime(form) for each in days])
+    assert column.dtype.kind == "M" or holds_written_dates(column)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = pd.DataFrame({"seen": column, "x": np.arange(len(days)) * 1.0})
+        kinds = table_preparation()[:2].fit(table)[1].column_to_kind_
+    assert kinds["seen"] == "datetime"

@@ -15,7 +15,7 @@ from scarless.raw.tables import (
     notes_on_numbers,
     numbers_again,
     odd_numbers,
-    read_numbers,
+    read_texts,
     scales_of,
     warn_if_far_outside,
 )
@@ -117,7 +117,7 @@ def test_clean_columns_of_text_numbers_and_categories_are_as_before():
         zip=[f"{each:05d}" for each in rng.integers(500, 99999, N)],
         name=[f"name {each}" for each in rng.integers(0, 900, N)],
     )
-    read, notes, questions = read_numbers(table)
+    read, notes, questions = read_texts(table)
     assert (notes, questions) == ([], [])
     assert read is table
     with warnings.catch_warnings():
@@ -128,7 +128,7 @@ def test_clean_columns_of_text_numbers_and_categories_are_as_before():
 @pytest.mark.parametrize("cells", [["5+"] * 30, [f"A{each}" for each in range(30)]])
 def test_a_column_with_ranges_or_codes_stays_text_with_a_message(cells):
     table, _ = make_table()
-    read, notes, questions = read_numbers(with_cells(table, cells))
+    read, notes, questions = read_texts(with_cells(table, cells))
     assert str(read["bp"].dtype) == "category"
     assert "Column 'bp' is read as text: most of its cells are numbers, but 30 of 1,500" in notes[0]
     assert questions == []
@@ -141,12 +141,12 @@ def test_above_one_per_cent_unreadable_the_user_must_decide():
         ValueError, match=r"Does column 'bp' hold numbers\? 1,484 of 1,500 cells .* 16 \(1.1%\) cannot .*row 1"
     ):
         fitted(odd, s)
-    assert read_numbers(with_cells(table, ["oops"] * 15))[2] == []
-    number, notes, questions = read_numbers(odd, number=["bp"])
+    assert read_texts(with_cells(table, ["oops"] * 15))[2] == []
+    number, notes, questions = read_texts(odd, number=["bp"])
     assert number["bp"].isna().sum() == 16
     assert "16 are treated as missing" in notes[0]
     assert questions == []
-    assert str(read_numbers(odd, text=["bp"])[0]["bp"].dtype) == "category"
+    assert str(read_texts(odd, text=["bp"])[0]["bp"].dtype) == "category"
     fitted(odd.assign(bp=odd["bp"].astype("category")), s)  # as the question suggests
     fitted(odd.assign(bp=pd.to_numeric(odd["bp"], errors="coerce")), s)
 
@@ -232,22 +232,22 @@ def test_truth_values_may_be_objects_in_new_rows():
 
 def test_a_column_of_decimal_commas_is_read_as_numbers_with_a_message():
     frame = pd.DataFrame({"crp": [f"{i},{i % 7}" for i in range(1, 200)]})
-    read, notes, _ = read_numbers(frame)
+    read, notes, _ = read_texts(frame)
     assert read["crp"].iloc[3] == pytest.approx(4.4)
     assert notes == ["Column 'crp' is read as numbers with a decimal comma."]
-    limits = read_numbers(frame.assign(crp=["<0,3", *frame["crp"][1:]]))
+    limits = read_texts(frame.assign(crp=["<0,3", *frame["crp"][1:]]))
     assert limits[0]["crp"].iloc[0] == pytest.approx(0.3)
     assert "'<0,3'" in limits[1][0]
 
 
 def test_a_column_without_numbers_is_refused_as_number():
     with pytest.raises(ValueError, match="--number names column 'sex', which holds no number"):
-        read_numbers(pd.DataFrame({"sex": ["f", "m"] * 20}), number=["sex"])
+        read_texts(pd.DataFrame({"sex": ["f", "m"] * 20}), number=["sex"])
 
 
 def test_suggested_options_are_quoted():
     cells = [str(i) for i in range(200)] + ["rubbish"] * 5
-    _, _, (question,) = read_numbers(pd.DataFrame({"Hb $(x)": cells}))
+    _, _, (question,) = read_texts(pd.DataFrame({"Hb $(x)": cells}))
     assert "--number 'Hb $(x)'" in question
 
 
@@ -369,12 +369,12 @@ def test_continuous_columns_with_long_tails_have_no_odd_numbers():
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_odd_numbers_are_reported_by_column(frame):
     age, pay = [*AGES[:100], *[-999.0] * 5], [*AGES[:104], 123456789.0]
-    _, (note,), _ = read_numbers(frame({"age": age, "pay": pay, "flag": [True, False] * 52 + [True], "one": age}))
+    _, (note,), _ = read_texts(frame({"age": age, "pay": pay, "flag": [True, False] * 52 + [True], "one": age}))
     low = f"{AGES[:100].min():g} and {AGES[:100].max():g}"
     assert f"'age' has -999 in 5 rows, and its other numbers are between {low}; 'pay' has 123456789 in 1 row" in note
     assert "table['age'].replace(-999, float('nan'))" in note
     many = frame({f"x{j}": age for j in range(9)})
-    assert "; 3 more columns have such numbers. The models" in read_numbers(many)[1][0]
+    assert "; 3 more columns have such numbers. The models" in read_texts(many)[1][0]
 
 
 def test_the_advice_on_a_code_works():
@@ -413,7 +413,7 @@ def test_decimals_do_not_look_like_thousands(draw):
 
 def test_columns_of_intervals_are_no_numbers():
     table = pd.DataFrame({"age": pd.interval_range(0, 300)})
-    assert read_numbers(table)[1:] == ([], [])
+    assert read_texts(table)[1:] == ([], [])
 
 
 def test_a_table_classifier_warns_about_codes_for_missing_values():
@@ -421,7 +421,7 @@ def test_a_table_classifier_warns_about_codes_for_missing_values():
     table.loc[:40, "bp"] = -999.0
     with pytest.warns(UserWarning, match="'bp' has -999 in 41 rows, and its other numbers are between"):
         fitted(table, s)
-    assert read_numbers(table.replace(-999.0, np.nan))[1] == []
+    assert read_texts(table.replace(-999.0, np.nan))[1] == []
 
 
 def test_new_rows_that_are_mostly_outside_the_range_of_the_fit_are_named():

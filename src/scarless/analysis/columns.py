@@ -14,6 +14,7 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.extras import need
 from scarless.outside.plain_words import plain
 from scarless.outside.shell_words import quoted
+from scarless.raw.dates import holds_written_dates
 from scarless.raw.leaks import (
     Leak,
     columns_to_leave_out,
@@ -21,7 +22,7 @@ from scarless.raw.leaks import (
     find_never_labelled,
     notes_on_never_labelled,
 )
-from scarless.raw.tables import read_numbers
+from scarless.raw.tables import read_texts
 from scarless.scale.raw_columns import MAX_CATEGORIES
 
 MIN_ROWS_FOR_IDS = 20  # With fewer rows, numbers may be distinct or sorted by chance.
@@ -46,12 +47,13 @@ def as_pandas(table: Any) -> Any:
     )
 
 
-def with_numbers(table: Any, features: list[str], settings: Settings) -> tuple[Any, list[str]]:
-    """Return a table in which almost numeric columns are numeric, and notes; raise if a column is ambiguous."""
-    read, notes, questions = read_numbers(table[features], number=settings.number, text=settings.text)
+def with_read_texts(table: Any, features: list[str], settings: Settings) -> tuple[Any, list[str]]:
+    """Return a table in which texts that are numbers or dates are read, and notes; raise if a column is ambiguous."""
+    given = table[features]
+    read, notes, questions = read_texts(given, number=settings.number, text=settings.text)
     if questions:
         raise ValueError(questions[0])
-    return table.assign(**{name: read[name] for name in features}) if notes or settings.text else table, notes
+    return table if read is given else table.assign(**{name: read[name] for name in features}), notes
 
 
 # --- kinds of columns
@@ -63,7 +65,7 @@ def column_kind(values: Any, distinct: int, missing: int) -> str:
         return "constant" if distinct else "empty"
     if values.dtype.kind in "fiu":
         return "id" if distinct == len(values) and are_ids(values.to_numpy(), str(values.name)) else "number"
-    if values.dtype.kind == "M":
+    if values.dtype.kind == "M" or holds_written_dates(values):
         return "date"
     if values.dtype.kind == "b" or str(values.dtype) == "boolean":
         return "yes/no"

@@ -19,7 +19,7 @@ from scarless.raw import TableClassifier
 from scarless.raw.leaks import grade_leak
 from scarless.raw.origins import Origin
 from scarless.raw.preparation import table_preparation
-from scarless.raw.tables import read_numbers, refuse_huge
+from scarless.raw.tables import read_texts, refuse_huge
 
 MAX_ROWS = 20_000  # rows that the models of an inspection are fitted to; a larger table is sampled
 MAX_P_VALUE = 0.01  # adjusted p-value below which a column is named
@@ -157,7 +157,7 @@ def inspect_table(
             raise ValueError(f"There is no column {name!r}.{nearest(name, list(table.columns))}")
     found = read_observed(table, settings)
     others = [name for name in table.columns if name not in settings.aside]
-    read, number_notes, questions = read_numbers(table[others], number=settings.number, text=settings.text)
+    read, text_notes, questions = read_texts(table[others], number=settings.number, text=settings.text)
     table = table.assign(**{name: read[name] for name in others})
     roles = dict.fromkeys(settings.labels, "look" if settings.looks else "label") | {audit: "audit"}
     summaries = tuple(_summary(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
@@ -166,7 +166,7 @@ def inspect_table(
     nothing: _Finding = (((), ()), "There is no column left to test.", [])
     parts, verdict, notes = _find_drivers(table[seen], found, settings.seed) if seen else nothing
     leaks = _leak_notes([each.name for each in summaries if each.leak and each.name not in settings.exclude])
-    notes = [*found.notes, *number_notes, *questions, *notes_on_duplicates(table), *leaks, *notes]
+    notes = [*found.notes, *text_notes, *questions, *notes_on_duplicates(table), *leaks, *notes]
     return Inspection(len(table), int(found.s.sum()), summaries, parts, verdict, tuple(notes))
 
 

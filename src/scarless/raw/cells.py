@@ -1,6 +1,6 @@
-"""Cells of a column of texts, read as numbers.
+"""Cells of a column; and texts, read as numbers.
 
-How a cell is read:
+How a text is read:
 
 - plain numbers (``12``, ``1.5``, ``2e3``): the number;
 - a limit (``<5``, ``>90``, ``<= 5``): the limit, 5 or 90, which is the closest known value;
@@ -38,7 +38,7 @@ _MAX_CELLS_SHOWN = 12  # cells listed in a message
 _MAX_NUMBER_LENGTH = 40  # characters
 FIRST_INEXACT_INTEGER = 2**53  # float64 cannot represent every integer above this one
 
-_MISSING_WORDS = frozenset(
+MISSING_WORDS = frozenset(
     {"", "-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "*", "na", "n/a", "n.a.", "n.a", "n. a.", "nan",
      "null", "none", "missing", "unknown", "unk", "not available", "not known", "not applicable", "not done", "nd",
      "n.d.", "nr", "k.a.", "k. a.", "keine angabe", "unbekannt", "inconnu", "desconocido", "blank", "empty", "<na>",
@@ -63,6 +63,36 @@ _BEHIND = re.compile(rf"(?P<body>{_BODY})(?P<space>\s*)(?P<unit>[^\d\s.,+\-<>=()
 _RANGE = re.compile(rf"(?:{_BODY})\s*\+|(?:{_BODY})\s*(?:-|–|to|bis)\s*(?:{_BODY})", re.ASCII)
 _POINTED_MILLIONS, _POINTED_THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}"), re.compile(r"-?\d{1,3}\.\d{3}")
 _LETTERED = re.compile(r"[^\W\d_]{1,5}[-./ ]*\d[\w./-]*|\d+[^\W\d_]{1,3}\d*", re.UNICODE)
+
+
+# --- columns of a data frame
+
+
+def is_text(column: Any) -> bool:
+    """Return whether a column of a data frame holds texts, not categories, dates, booleans or numbers."""
+    kind = str(column.dtype).lower()
+    if not kind.startswith(("object", "str", "large_string")):
+        return False
+    return kind != "object" or not any(isinstance(cell, bool | np.bool_ | list | dict) for cell in cells_of(column))
+
+
+def holds_no_numbers(column: Any) -> bool:
+    """Return whether the type of a column is neither numeric nor boolean."""
+    kind = str(column.dtype).lower()
+    numeric = kind.startswith(("int", "uint", "float", "double", "bool", "sparse", "halffloat"))
+    return not numeric or kind.startswith("interval")
+
+
+def cells_of(column: Any) -> Any:
+    """Return the cells of a column of pandas or polars as objects."""
+    if hasattr(column, "to_list"):
+        cells = np.empty(len(column), dtype=object)
+        cells[:] = column.to_list()
+        return cells
+    return np.asarray(column, dtype=object)
+
+
+# --- texts, read as numbers
 
 
 class NumberRange(NamedTuple):
@@ -122,7 +152,7 @@ def read_cell(text: str) -> CellReading:  # noqa: PLR0911 (one form after the ot
     (CellReading(form='unit', values=(120.0,), unit='mmhg'), 'range', 'code', 'missing')
     """
     text = _SPACES.sub(" ", text).replace("\u2212", "-").strip()
-    if text.casefold() in _MISSING_WORDS:
+    if text.casefold() in MISSING_WORDS:
         return CellReading("missing")
     if _PLAIN.fullmatch(text):
         return CellReading("zeros" if _CODE.fullmatch(text) or _loses_digits(text) else "plain", (float(text),))

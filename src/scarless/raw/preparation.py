@@ -265,11 +265,12 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         formats = self._date_formats()
         columns = _vectorised(self.vectoriser_)
         categories = {each.name: each.categories for each in columns if each.kind == CATEGORIES}
-        X = replaced(dates_again(X, formats), {name: codes_again(X[name], categories[name]) for name in categories})
+        codes = {name: codes_again(X[name], categories[name]) for name in categories}
+        read = replaced(X, {**dates_again(X, formats), **codes})
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Found unknown categories")  # it names neither column nor category
-            made = self.vectoriser_.transform(X)
-        for text in new_categories(self._as_encoded(X, list(categories)), columns):
+            made = self.vectoriser_.transform(read)
+        for text in new_categories(self._as_encoded(read, list(categories)), columns):
             warn_user(text.replace("'(none)'", "'none'").replace("'(None)'", "'None'"), UserWarning)
         refuse_unread(X, made, self.input_to_outputs_, formats)
         return made

@@ -19,6 +19,7 @@ from scarless.checks.attributes import names_of
 from scarless.checks.labels import is_missing
 from scarless.numerics.arrays import Vector
 from scarless.numerics.two_samples import bin_sums
+from scarless.raw.dates import read_dates
 
 MAX_COLUMNS = 300  # described columns; with MAX_CELLS, the description needs less than 200 kB
 MAX_CELLS = 90_000  # bytes of the sample: rows times columns
@@ -301,8 +302,10 @@ def as_days(values: NDArray[Any]) -> Vector:
     """Return dates, which may be written as text, as days; other texts are missing values."""
     import pandas as pd  # noqa: PLC0415 (the preparation of dates needs pandas too)
 
-    dates = pd.to_datetime(pd.Series(values), errors="coerce", utc=True, format="mixed").dt.tz_localize(None)
-    found = as_numbers(dates.to_numpy())
+    read = read_dates(values)
+    if read is None:
+        dates = pd.to_datetime(pd.Series(values), errors="coerce", utc=True, format="mixed").dt.tz_localize(None)
+    found = as_numbers(dates.to_numpy() if read is None else read.dates)
     assert found is not None
     return found
 

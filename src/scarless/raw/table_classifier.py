@@ -40,7 +40,7 @@ from scarless.raw.tables import (
     arranged,
     as_frame,
     numbers_again,
-    read_numbers,
+    read_texts,
     refuse_duplicate_names,
     refuse_huge,
     scales_of,
@@ -189,7 +189,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if self.preparation is None:
                 X = as_frame(X)
                 refuse_duplicate_names(list(X.columns))
-                X = self._read_numbers(X)
+                X = self._read_texts(X)
             names, prepared, n_out = self._prepare_table(X, y, estimator)
         self._note_columns(names, n_out, X)
         self._translate(estimator, X, names, as_passed)
@@ -218,9 +218,9 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         audited = None if audit is None else ~is_missing(np.asarray(audit, dtype=object).reshape(-1))
         warn_about_columns(X.drop(columns=list(visits)), coding.encode(labels) == 1, audited=audited, named=named)
 
-    def _read_numbers(self, X: Any) -> Any:
-        """Convert columns of numbers that are written as text to numbers; store the range of each column of numbers."""
-        X, messages, questions = read_numbers(X)
+    def _read_texts(self, X: Any) -> Any:
+        """Read columns of numbers or dates that are written as text; store the range of each column of numbers."""
+        X, messages, questions = read_texts(X)
         if questions:
             raise ValueError(questions[0])
         for message in messages:

@@ -1,4 +1,4 @@
-"""Raw data frames: columns of numbers, odd numbers in them, and conversions between kinds of columns and frames."""
+"""Raw data frames: texts that are numbers or dates, odd numbers, and conversions between kinds of columns."""
 
 from typing import Any, NamedTuple
 
@@ -15,6 +15,9 @@ from scarless.raw.cells import (
     MAX_CODED_CATEGORIES,
     MAX_UNREADABLE_SHARE_NEW_ROWS,
     NumberRange,
+    cells_of,
+    holds_no_numbers,
+    is_text,
     listed_cells,
     message_about_commas,
     message_about_numbers,
@@ -23,6 +26,7 @@ from scarless.raw.cells import (
     read_cell,
     read_column,
 )
+from scarless.raw.dates import read_dates
 
 MAX_CELL = float(np.finfo(np.float32).max)  # the preparation uses single precision
 # A number of new rows is far outside the range of the fit if it is outside by more than this many times its width.
@@ -41,8 +45,10 @@ _MAX_COLUMNS_SHOWN = 6  # in a message
 _TWO_CODES = (NumberRange(0.0, 1.0, True), NumberRange(1.0, 2.0, True))  # usual codes for two categories
 
 
-def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[str], list[str]]:
-    """Return a data frame in which columns of numbers that are written as text hold numbers.
+def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[str], list[str]]:
+    """Return a data frame in which columns of numbers or dates that are written as text hold numbers or dates.
+
+    A column of dates may stay text without the cells that are no dates, because the preparation reads the others.
 
     Parameters
     ----------
@@ -65,7 +71,8 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
         if name in text:
             changed[name] = _as_categories(X[name])
         elif is_text(X[name]):
-            found = read_column(cells_of(X[name]))
+            cells = cells_of(X[name])
+            found = read_column(cells)
             if name in number and found.n_cells and not np.isfinite(found.values).any():
                 raise ValueError(
                     f"--number names column {str(name)!r}, which holds no number. Remove the column from --number."
@@ -79,6 +86,10 @@ def read_numbers(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list
             elif found.verdict == "text":
                 changed[name] = _as_categories(X[name])
                 messages.append(message_about_text(str(name), found))
+            elif (dates := read_dates(cells)) is not None:
+                if not dates.stays_text:
+                    changed[name] = dates.values
+                messages.extend(dates.messages(str(name)))
     X = replaced(X, changed)
     return X, [*messages, *notes_on_numbers(X)], questions
 
@@ -369,21 +380,6 @@ def huge_cells(name: str, row: int, value: float, n_cells: int) -> str:
     )
 
 
-def is_text(column: Any) -> bool:
-    """Return whether a column of a data frame holds texts, not categories, dates, booleans or numbers."""
-    kind = str(column.dtype).lower()
-    if not kind.startswith(("object", "str", "large_string")):
-        return False
-    return kind != "object" or not any(isinstance(cell, bool | np.bool_ | list | dict) for cell in cells_of(column))
-
-
-def holds_no_numbers(column: Any) -> bool:
-    """Return whether the type of a column is neither numeric nor boolean."""
-    kind = str(column.dtype).lower()
-    numeric = kind.startswith(("int", "uint", "float", "double", "bool", "sparse", "halffloat"))
-    return not numeric or kind.startswith("interval")
-
-
 def _refuse_nested(name: Any, column: Any) -> None:
     """Raise if a cell is a list or another collection."""
     if str(column.dtype).lower() != "object":
@@ -395,15 +391,6 @@ def _refuse_nested(name: Any, column: Any) -> None:
             f"Column {str(name)!r} holds a {type(cell).__name__} in row {row + 1} (counted from 1). Cells must be "
             "numbers, text, dates, or true and false. Convert the column, or leave it out."
         )
-
-
-def cells_of(column: Any) -> Any:
-    """Return the cells of a column of pandas or polars as objects."""
-    if hasattr(column, "to_list"):
-        cells = np.empty(len(column), dtype=object)
-        cells[:] = column.to_list()
-        return cells
-    return np.asarray(column, dtype=object)
 
 
 def _floats(column: Any) -> Vector:
