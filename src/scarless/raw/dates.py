@@ -39,7 +39,7 @@ _DATE_WITH_YEAR_FIRST = re.compile(r"\s*(\d{4})([./-])(\d{1,2})\2(\d{1,2})" + _T
 _ZERO_DATE = re.compile(r"0+([./-])0+\1 ?0+" + _TIME, re.ASCII)  # 0000-00-00, a missing date in databases
 _DIGITS = re.compile(r"\d+")
 _FIRST_YEAR_WITH_TWO_DIGITS = 1969  # as in Python: 69 is 1969, and 68 is 2068
-_N_CELLS_TRIED = 100  # of a column; if none of them is a date, the others are not read
+_N_CELLS_TRIED = 1000  # of a column; if they are filled, and none of them is a date, the others are not read
 
 
 class DateReading(NamedTuple):
@@ -112,35 +112,35 @@ def read_dates(cells: Any) -> DateReading | None:
     >>> read_dates(["A 12", "2024-01-31", "B 7"]) is None
     True
     """
+    distinct = _distinct(cells[:_N_CELLS_TRIED])
+    if distinct and not any(isinstance(cell, str) and _form(cell) for cell in distinct):
+        return None
     distinct = _distinct(cells)
     if not distinct or not all(isinstance(cell, str) for cell in distinct):
         return None
-    if not any(map(_form, distinct[:_N_CELLS_TRIED])):
-        return None
-    of_form = Counter(map(_form, distinct))
-    del of_form[""]
-    form = of_form.most_common(1)[0][0]
-    alike = [cell for cell in distinct if _form(cell) == form]
-    read = {
-        first: {cell: _date(cell, first) for cell in alike} for first in ((YEAR,) if form == YEAR else (DAY, MONTH))
-    }
-    n_read = {first: sum(not np.isnat(date) for date in found.values()) for first, found in read.items()}
-    first = YEAR if form == YEAR else DAY if n_read[DAY] >= n_read[MONTH] + (form != ".") else MONTH
-    dates = np.array([read[first].get(cell, np.datetime64("NaT")) for cell in cells], dtype="datetime64[us]")
-    filled = np.array([not _is_gap(cell) for cell in cells], dtype=bool)
+    forms = {cell: _form(cell) for cell in distinct}
+    form = max(filter(None, forms.values()), key=Counter(forms.values()).__getitem__, default="")
+    alike = [cell for cell in distinct if form and forms[cell] == form]
+    orders = (YEAR,) if form == YEAR else (DAY, MONTH)
+    read = {first: {cell: date for cell in alike if (date := _date(cell, first)) is not None} for first in orders}
+    first = YEAR if form == YEAR else DAY if len(read[DAY]) >= len(read[MONTH]) + (form != ".") else MONTH
+    dates = np.array([read[first].get(cell) for cell in cells], dtype="datetime64[us]")
+    filled = np.array([cell in forms for cell in cells], dtype=bool)
     unread = np.flatnonzero(filled & np.isnat(dates))
     n_cells = int(filled.sum())
     if unread.size > (1.0 - MIN_NUMBER_SHARE) * n_cells:
         return None
-    either = len(set(n_read.values())) == 1 and form != YEAR
-    either_cells = [cell for cell in alike if read[DAY][cell] != read[MONTH][cell]] if either else []
+    same = form != YEAR and len(read[DAY]) == len(read[MONTH])
+    either = [
+        cell for cell, date in read[first].items() if same and read[MONTH].get(cell, date) != read[DAY].get(cell, date)
+    ]
     return DateReading(
         cells=np.asarray(cells, dtype=object),
         dates=dates,
         unread=[(int(row), cells[row], np.nan) for row in unread],
         n_cells=n_cells,
         first=first,
-        example=either_cells[0] if either_cells else "",
+        example=either[0] if either else "",
         has_short_years=any((found := _NUMERIC_DATE.fullmatch(cell)) and len(found[4]) == 2 for cell in alike),
         has_one_form=len({_DIGITS.sub("0", cell.strip()) for cell in alike}) == 1,
     )
@@ -213,7 +213,7 @@ def refuse_unread(X: Any, parts: Any, outputs: Mapping[str, list[str]], formats:
 
 def _distinct(cells: Any) -> list[Any]:
     """Return the different cells that are not missing, in the order in which they occur."""
-    return list(dict.fromkeys(cell for cell in cells if not _is_gap(cell)))
+    return [cell for cell in dict.fromkeys(cells) if not _is_gap(cell)]
 
 
 def _is_gap(cell: Any) -> bool:
@@ -230,8 +230,8 @@ def _form(cell: str) -> str:
     return found[2] if found else ""
 
 
-def _date(cell: str, first: str) -> np.datetime64:
-    """Return a date without the time of the day, which the preparation does not use; NaT for 31/02/2024."""
+def _date(cell: str, first: str) -> np.datetime64 | None:
+    """Return a date without the time of the day, which the preparation does not use; None for 31/02/2024."""
     found = (_DATE_WITH_YEAR_FIRST if first == YEAR else _NUMERIC_DATE).fullmatch(cell)
     assert found is not None
     parts = found[1], found[3], found[4]
@@ -240,7 +240,7 @@ def _date(cell: str, first: str) -> np.datetime64:
     try:
         return np.datetime64(f"{full_year:04d}-{int(month):02d}-{int(day):02d}")
     except ValueError:
-        return np.datetime64("NaT")
+        return None
 
 
 def _year_of(two_digits: int) -> int:
