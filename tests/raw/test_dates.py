@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scarless.raw.dates import holds_written_dates, read_dates
@@ -190,6 +190,7 @@ def test_new_rows_of_such_columns_are_read_alike():
         assert np.isnan(months(preparation, [cells[0], "31.02.24", *cells])).sum() == 1
 
 
+@settings(max_examples=20)
 @given(
     days=st.lists(st.dates(date(1900, 1, 1), date(2100, 1, 1)), min_size=2, max_size=30, unique=True),
     form=st.sampled_from(["%d/%m/%Y", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d", "%d-%m-%Y %H:%M", "%Y/%m/%d %H:%M:%S"]),
