@@ -1,5 +1,7 @@
 """Plans of audits: rows, probabilities and expected widths."""
 
+import warnings
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -370,6 +372,20 @@ def test_every_stratum_gets_its_minimum(fitted):
     chance = (plan.probability - before) / (1 - before)
     assert chance[free].sum() == pytest.approx(60)
     assert chance[:12][free[:12]].sum() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("searched", [False, True], ids=["one fit", "search"])
+def test_a_plan_for_rows_of_certain_classes_says_that_its_widths_mean_nothing(searched):
+    X, _, s = drawn(n=400)
+    small = {"Cs": [1.0], "propensity_Cs": [1.0]} if searched else {}
+    model = (SAREMClassifierCV if searched else SAREMClassifier)(propensity_attributes=[2], **small).fit(X, s)
+    far = X[:30] * [0.0, 0.0, 1.0] - [1e6, 0.0, 0.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        plan = plan_audit(model, far, np.zeros(30), 10, random_state=0)
+        assert "the class of every row is certain. Expected widths assume that the model is right" in str(plan)
+        assert plan.width_at(7, difference=True) < 1e-6
+        plan.rows_needed(0.01, difference=True)
 
 
 def test_strata_are_one_grouping(fitted):

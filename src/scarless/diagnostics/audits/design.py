@@ -280,6 +280,8 @@ class DrawnWidths(NamedTuple):
     def expected(self, sizes: Any) -> Vector:
         """Return the expected widths after these numbers of new audits."""
         variance = self.rest + float(self.gradient @ self.gradient)
+        if variance == 0.0:  # the class prior is the same in all draws, so that audits do not change it
+            return np.full(len(sizes), self.width)
         return np.array([self.width * np.sqrt(self._variance(int(size)) / variance) for size in sizes])
 
     def _variance(self, size: int) -> float:
