@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.report.fit.conftest import KINDS
 
-from scarless import SCARClassifier, TableClassifier
+from scarless import SAREMClassifier, SCARClassifier, TableClassifier
 from scarless.report import FitReport, model_report
 
 
@@ -167,6 +167,16 @@ def test_every_form_of_a_missing_value_counts():
 
 
 # --- invalid arguments
+
+
+@pytest.mark.parametrize(("label", "word"), [(0, "unlabelled"), (1, "labelled")])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rows_of_one_label_cannot_be_ranked_if_the_models_may_be_swapped(small, label, word):
+    _, X, s = small
+    model = SAREMClassifier(propensity_attributes="all").fit(X, s)
+    rows = np.flatnonzero(np.asarray(s) == label)[:5]
+    with pytest.raises(ValueError, match=f"fitted to X; but all rows of X are {word}. Pass the rows of the fit"):
+        model_report(model, X.iloc[rows], np.asarray(s)[rows])
 
 
 def test_other_models_are_refused(small):

@@ -175,6 +175,12 @@ class Subject:
 
     def with_naive_model(self) -> Self:
         """Return the subject with the naive model, which treats unlabelled rows as negative."""
+        if np.ptp(self.s[self.weight > 0]) == 0:
+            found = "labelled" if self.s[self.weight > 0].all() else "unlabelled"
+            raise ValueError(
+                "Both models use the same attributes and may be swapped, so rows are ranked by a model of the labels, "
+                f"which is fitted to X; but all rows of X are {found}. Pass the rows of the fit."
+            )
         naive = NaiveClassifier().fit(self.prepared, self.s.astype(np.int64), sample_weight=self.weights)
         model = copy(self.model)
         model.estimator_ = naive
