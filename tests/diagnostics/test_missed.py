@@ -1,5 +1,7 @@
 """Positives without a label in groups of rows: sums, intervals, comparisons, texts and errors."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,6 +26,8 @@ from scarless import (
     TableClassifier,
 )
 from scarless.diagnostics import MissedPositivesDisplay, missed_positives
+from scarless.diagnostics.group_sums import GroupLayout
+from scarless.diagnostics.missed import _compared
 from scarless.models.inspection import draw_group_sums
 from scarless.scale import ParquetRows
 
@@ -532,3 +536,13 @@ def test_a_pipeline_is_accepted(data):
     model = make_pipeline(StandardScaler(), SAREMClassifier(propensity_attributes=[2]))
     model.fit(X, s)
     assert len(missed_positives(model, X, s, by=2).groups) == 3
+
+
+def test_the_ratio_to_a_group_with_almost_no_missed_positives_is_infinite():
+    groups = np.repeat([0, 1], 50)
+    layout = GroupLayout(("x",), ("a", "b"), groups[:, None], np.zeros(2, dtype=int), np.array([-1, -1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = _compared(np.array([[10.0, 10.0]]), np.array([[5.0, 1e-320]]), layout)
+    np.testing.assert_array_equal(found["ratio"] > 1e300, [[True, False]])
+    np.testing.assert_allclose(found["difference"], [[1 / 3, -1 / 3]])

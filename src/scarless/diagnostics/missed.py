@@ -391,7 +391,7 @@ def _other_labels(totals: GroupTotals, found: Matrix, rng: np.random.Generator) 
 
 def _compared(with_label: Matrix, without: Matrix, layout: GroupLayout) -> dict[str, Matrix]:
     own, other = (with_label, without), (layout.others(with_label), layout.others(without))
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):  # A ratio to almost 0 is infinite.
         missed, theirs = (b / (a + b) for a, b in (own, other))
         same = layout.reference == np.arange(layout.reference.size)
         log_odds = np.log(without / with_label) - np.log(other[1] / other[0])
