@@ -383,7 +383,7 @@ def quantile(level: float, freedom: float = math.inf) -> float:
     >>> round(quantile(0.95, 29), 6)
     2.04523
     """
-    tail = (1.0 - level) / 2.0
+    tail = (1.0 - float(level)) / 2.0
     return -float(ndtri(tail) if math.isinf(freedom) else stdtrit(freedom, tail))
 
 

@@ -136,6 +136,11 @@ class ColumnReading(NamedTuple):
         return self.n_unreadable / max(self.n_cells, 1)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether all cells are plain numbers or missing."""
+        return self.n_cells > 0 and not self.odd and self.n_unreadable == 0
+
+    @property
     def unread(self) -> list[tuple[int, str, float]]:
         """The cells of `odd` that cannot be read, or are missing."""
         return [each for each in self.odd if np.isnan(each[2])]

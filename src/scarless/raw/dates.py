@@ -1,18 +1,18 @@
-"""Dates that are written as text or numbers: the order of day and month, and cells that cannot be read as dates.
+"""Dates that are written as text: their forms, the order of day and month, and cells that are no dates.
 
-The preparation reads dates with skrub, which is silent in five cases: it reads 03/04/2024 and 03.04.2024 with the month
-first if no other cell shows the order, a single cell that is no date makes the column text, dates with two digits for
-the year are text, cells in another format than in the fit are missing, and numbers are nanoseconds since 1970. The
-functions of this module read such dates, or report them.
+The preparation encodes dates with skrub, but the functions of this module read them. skrub reads 03/04/2024 and
+03.04.2024 with the month first if a sample of cells does not show the order, and leaves a column as text if its guess
+does not fit a single cell; both in silence.
 
-A column holds dates if at least half of its cells are dates in one form: 2024-01-31, 31.01.2024, 01/31/2024 and the
-like, with or without a time of the day. In a fit, one other cell, or up to 1% of other cells, are treated as missing;
-with more, the column stays text, and a message says so.
+A column holds dates if at least half of its cells are dates in one form: 2024-01-31, 31.01.2024, 01/31/2024,
+31 Jan 2024 and the like, with or without a time of the day, which is ignored like its time zone. In a fit, one other
+cell, or up to 1% of other cells, are treated as missing; with more, the column stays text, and a message says so.
 """
 
 import re
 from collections import Counter
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,17 +33,42 @@ from scarless.raw.cells import (
 )
 
 DAY, MONTH, YEAR = "day", "month", "year"  # the first part of a date such as 03/04/2024 or 2024-04-03
-_TIME = r"(?:(?:\s+|T)\d{1,2}(?::\d\d){1,2}(?:[.,]\d+)?(?:\s*[ap]m)?\s*(?:z|utc|[+-]\d\d:?\d\d)?)?\s*"
-_NUMERIC_DATE = re.compile(r"\s*(\d{1,2})([./-])(\d{1,2})\2(\d{4}|(?<!-)\d\d)" + _TIME, re.ASCII | re.IGNORECASE)
-_DATE_WITH_YEAR_FIRST = re.compile(r"\s*(\d{4})([./-])(\d{1,2})\2(\d{1,2})" + _TIME, re.ASCII | re.IGNORECASE)
-_ZERO_DATE = re.compile(r"0+([./-])0+\1 ?0+" + _TIME, re.ASCII)  # 0000-00-00, a missing date in databases
-_DIGITS = re.compile(r"\d+")
+_NAMED = "name"  # form of a date with the name of its month
+_TIME = (
+    r"(?:(?:,?\s*T|,?\s+[-–]\s+|[,\s]+(?:(?:at|um)\s+)?)\d{1,2}(?:(?:[:.h]\d\d){1,2}h?(?:[.,]\d+)?|h|\d\d)?"
+    r"(?:\s*[ap]\.?m\.?)?(?:\s*uhr)?(?:\s*(?:[a-z]{1,4}|[+-]\d\d:?\d\d))?)?\s*"
+)
+_NUMERIC_DATE = re.compile(
+    r"\s*(\d{1,2})(?:\s*([./-])\s*(\d{1,2})\s*\2\s*(\d{4}|(?<!-)\d\d)\.?|\s(\d{1,2})\s((?:1[89]|2[01])\d\d))" + _TIME,
+    re.IGNORECASE,
+)
+_DATE_WITH_YEAR_FIRST = re.compile(r"\s*(\d{4})\s*([./-])\s*(\d{1,2})\s*\2\s*(\d{1,2})\.?" + _TIME, re.IGNORECASE)
+_SEPARATOR = r"(?:\s*[.,/-]\s*|\s*)"
+_DAY_AND_NAME = re.compile(
+    rf"\s*(\d{{1,2}})(?:st|nd|rd|th)?{_SEPARATOR}([^\W\d_]{{3,9}}){_SEPARATOR}(\d{{4}}|\d\d){_TIME}", re.IGNORECASE
+)
+_NAME_AND_DAY = re.compile(
+    rf"\s*([^\W\d_]{{3,9}}){_SEPARATOR}(\d{{1,2}})(?:st|nd|rd|th)?[\s,]+(\d{{4}}){_TIME}", re.IGNORECASE
+)
+_ZERO_DATE = re.compile(r"0+([./-])0+\1 ?0+" + _TIME, re.IGNORECASE)  # 0000-00-00, a missing date in databases
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "jan january januar", "feb february februar", "mar march mär märz mrz", "apr april", "may mai",
+            "jun june juni", "jul july juli", "aug august", "sep sept september", "oct october okt oktober",
+            "nov november", "dec december dez dezember",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}  # fmt: skip
 _FIRST_YEAR_WITH_TWO_DIGITS = 1969  # as in Python: 69 is 1969, and 68 is 2068
-_N_CELLS_TRIED = 1000  # of a column; if they are filled, and none of them is a date, the others are not read
+_N_CELLS_TRIED = 1000  # cells of a column; if none of them is a date, the others are not read
 
 
 class DateReading(NamedTuple):
-    """A column of texts, most of which are dates."""
+    """A column, most of whose cells are dates."""
 
     cells: NDArray[Any]
     dates: NDArray[Any]  # datetime64, without the time of the day; NaT for a cell that is missing or is no date
@@ -52,40 +77,36 @@ class DateReading(NamedTuple):
     first: str  # DAY, MONTH or YEAR
     example: str  # a date that is another date if day and month change places; "" if a cell shows the order
     has_short_years: bool
-    has_one_form: bool  # whether all times of the day are written alike
 
     @property
     def stays_text(self) -> bool:
         """Whether too many cells are no dates for reading the column as dates in a fit."""
         return len(self.unread) > max(1.0, MAX_UNREADABLE_SHARE * self.n_cells)
 
-    @property
-    def values(self) -> Any:
-        """The column for the preparation.
+    def without_other_cells(self) -> list[Any] | None:
+        """Return the cells, with None for those that are no dates; None if all cells are dates or missing."""
+        other = [row for row in np.flatnonzero(np.isnat(self.dates)) if not is_missing_value(self.cells[row])]
+        if not other:
+            return None
+        cells = self.cells.copy()
+        cells[other] = None
+        return cells.tolist()
 
-        These are the texts without cells that are no dates, if the preparation reads them in the same way. It then
-        remembers how they are written. Otherwise they are the dates.
-        """
-        if self.has_short_years or not self.has_one_form or (self.example and self.first == DAY):
-            return self.dates
-        return [None if np.isnat(date) else cell for cell, date in zip(self.cells, self.dates, strict=True)]
-
-    def messages(self, name: str) -> list[str]:
-        """Return messages for a fit: what is not obvious about the dates, or why the column is text."""
-        listed = f"{listed_cells(self.unread)} (rows are counted from 1)"
-        n = len(self.unread)
+    def messages_about_cells(self, name: str) -> list[str]:
+        """Return a message about the cells that are no dates, if there are any."""
+        listed, n = f"{listed_cells(self.unread)} (rows are counted from 1)", len(self.unread)
         if self.stays_text:
             return [
                 f"Column {name!r} is read as text: most of its cells are dates, but {n:,} of {self.n_cells:,} are not, "
                 f"or are written in another way: {listed}. If the column holds dates, write all of them alike, such as "
                 "2024-01-31, and leave the other cells empty."
             ]
+        categories = f"use --text {quoted(name)}, or in Python table[{name!r}].astype('category')."
+        return [f"{_message_about_unread(name, n, listed)} If the column holds categories, {categories}"] if n else []
+
+    def messages_about_dates(self, name: str) -> list[str]:
+        """Return messages about dates that can be read in two ways."""
         found = []
-        if n:
-            found.append(
-                f"{_message_about_unread(name, n, listed)} If the column holds categories, use --text {quoted(name)}, "
-                f"or in Python table[{name!r}].astype('category')."
-            )
         if self.has_short_years:
             there = self.dates[~np.isnat(self.dates)].astype("datetime64[D]")
             found.append(
@@ -93,56 +114,69 @@ class DateReading(NamedTuple):
                 f"{_FIRST_YEAR_WITH_TWO_DIGITS + 99}, so the dates are from {there.min()} to {there.max()}. If this is "
                 "wrong, write years with four digits."
             )
-        if self.has_short_years and self.example and self.first == MONTH:
-            found.append(_message_about_order(name, self.example, MONTH))
+        if self.example and self.first == MONTH:
+            day, month = (_date(_parts(self.example), first) for first in (DAY, MONTH))
+            found.append(
+                f"Column {name!r} has dates such as {self.example!r}, and no cell shows whether the day or the month "
+                f"comes first. They are read with the month first, here {month}. If {day} is right, write the dates in "
+                "this form, with the year first."
+            )
         return found
 
 
-def read_dates(cells: Any) -> DateReading | None:
+class _Parts(NamedTuple):
+    """A cell that may be a date, taken apart."""
+
+    form: str  # YEAR, _NAMED, or the separator of a date such as 31.01.2024; "" for a cell that is no date
+    numbers: tuple[str, str, str] = ("", "", "")  # in the order of the cell; for _NAMED year, month and day
+
+
+def read_dates(cells: Any, first: str = "") -> DateReading | None:
     """Return the dates of a column of texts; None unless at least half of the cells that are not missing are dates.
 
-    If no cell shows whether the day or the month comes first, it is the day in 03.04.2024, because every country that
-    writes dates with points does so, and the month in 03/04/2024 and 03-04-2024.
+    `first` says whether the day or the month comes first in dates such as 03/04/2024. By default, the cells show it. If
+    they do not, it is the day in 03.04.2024, because every country that writes dates with points does so, and
+    otherwise the month.
 
     Examples
     --------
-    >>> found = read_dates(["03.04.2024", "soon", None, "12.05.2024"])
+    >>> found = read_dates(["03.04.2024", "soon", None, "12.05.2024 10:30"])
     >>> found.dates.astype("datetime64[D]").astype(str).tolist(), found.unread, found.first
     (['2024-04-03', 'NaT', 'NaT', '2024-05-12'], [(1, 'soon', nan)], 'day')
     >>> read_dates(["A 12", "2024-01-31", "B 7"]) is None
     True
     """
-    distinct = _distinct(cells[:_N_CELLS_TRIED])
-    if distinct and not any(isinstance(cell, str) and _form(cell) for cell in distinct):
+    some = _distinct(cells[:: max(1, len(cells) // _N_CELLS_TRIED)])
+    if some and not any(_parts(cell).form for cell in some):
         return None
-    distinct = _distinct(cells)
-    if not distinct or not all(isinstance(cell, str) for cell in distinct):
+    parts = {cell: _parts(cell) for cell in _distinct(cells)}
+    n_of_form = Counter(each.form for each in parts.values() if each.form)
+    if not n_of_form:
         return None
-    forms = {cell: _form(cell) for cell in distinct}
-    form = max(filter(None, forms.values()), key=Counter(forms.values()).__getitem__, default="")
-    alike = [cell for cell in distinct if form and forms[cell] == form]
-    orders = (YEAR,) if form == YEAR else (DAY, MONTH)
-    read = {first: {cell: date for cell in alike if (date := _date(cell, first)) is not None} for first in orders}
-    first = YEAR if form == YEAR else DAY if len(read[DAY]) >= len(read[MONTH]) + (form != ".") else MONTH
-    dates = np.array([read[first].get(cell) for cell in cells], dtype="datetime64[us]")
-    filled = np.array([cell in forms for cell in cells], dtype=bool)
-    unread = np.flatnonzero(filled & np.isnat(dates))
-    n_cells = int(filled.sum())
+    form = max(n_of_form, key=n_of_form.__getitem__)
+    alike = {each for each in parts.values() if each.form == form}
+    orders = (YEAR,) if form in {YEAR, _NAMED} else (DAY, MONTH)
+    read = {order: {each: found for each in alike if (found := _date(each, order)) is not None} for order in orders}
+    either = len(orders) == 2 and not first and len(read[DAY]) == len(read[MONTH])
+    if len(orders) == 1:
+        first = YEAR
+    elif first not in orders:
+        first = DAY if len(read[DAY]) >= len(read[MONTH]) + (form != ".") else MONTH
+    of_cell = {cell: read[first].get(each) for cell, each in parts.items()}
+    dates = np.array([of_cell.get(cell) for cell in cells], dtype="datetime64[us]")
+    filled = np.array([cell in parts for cell in cells], dtype=bool)
+    unread, n_cells = np.flatnonzero(filled & np.isnat(dates)), int(filled.sum())
     if unread.size > (1.0 - MIN_NUMBER_SHARE) * n_cells:
         return None
-    same = form != YEAR and len(read[DAY]) == len(read[MONTH])
-    either = [
-        cell for cell, date in read[first].items() if same and read[MONTH].get(cell, date) != read[DAY].get(cell, date)
-    ]
+    differ = {each for each, found in read[first].items() if either and read[MONTH].get(each) != read[DAY].get(each)}
     return DateReading(
         cells=np.asarray(cells, dtype=object),
         dates=dates,
-        unread=[(int(row), cells[row], np.nan) for row in unread],
+        unread=[(int(row), str(cells[row]), np.nan) for row in unread],
         n_cells=n_cells,
         first=first,
-        example=either[0] if either else "",
-        has_short_years=any((found := _NUMERIC_DATE.fullmatch(cell)) and len(found[4]) == 2 for cell in alike),
-        has_one_form=len({_DIGITS.sub("0", cell.strip()) for cell in alike}) == 1,
+        example=next((cell for cell, each in parts.items() if each in differ and _is_both(each)), ""),
+        has_short_years=any(len(each.numbers[-1 if form != _NAMED else 0]) == 2 for each in alike if form != YEAR),
     )
 
 
@@ -152,33 +186,36 @@ def holds_written_dates(column: Any) -> bool:
     return found is not None and not found.stays_text
 
 
-def warn_about_order(X: Any, formats: Mapping[str, str | None]) -> None:
-    """Warn about each column of dates in a fit whose cells do not show whether the day or the month comes first.
+def dates_of_fit(X: Any) -> dict[str, DateReading]:
+    """Return the columns of texts, and of dates of Arrow, that are read as dates in a fit."""
+    found = {name: read_dates(cells_of(X[name])) for name in X.columns if is_text(X[name]) or is_of_arrow(X[name])}
+    return {name: each for name, each in found.items() if each is not None and not each.stays_text}
 
-    `formats` are the formats by which the columns of dates are read; None for columns that hold dates, not text.
+
+def dates_again(X: Any, formats: Mapping[str, str | None], orders: Mapping[str, str]) -> dict[str, Any]:
+    """Return, for new rows, the columns that held dates in the fit and that are not of a type of dates, as dates.
+
+    Raise if such a column holds numbers. `orders` has the first part of the dates in columns of texts of the fit.
+    Columns whose texts were read by skrub, which have a format, are left out.
     """
-    for name, form in formats.items():
-        found = read_dates(cells_of(X[name])) if is_text(X[name]) else None
-        if found is not None and found.example:
-            first = DAY if str(form).startswith("%d") else MONTH
-            warn_user(_message_about_order(name, found.example, first), UserWarning)
-
-
-def dates_again(X: Any, formats: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return, for new rows, the columns of texts that held dates, not text, in the fit, as dates.
-
-    Raise if a column that held dates holds numbers. Columns that were text in the fit keep the format of the fit.
-    """
-    changed = {}
+    changed: dict[str, Any] = {}
     for name, form in formats.items():
         column = X[name]
         if not holds_no_numbers(column):
             _refuse_numbers(name, column)
-        elif form is None and is_text(column) and (found := read_dates(cells_of(column))) is not None:
-            if found.example and found.first == MONTH:
-                warn_user(_message_about_order(name, found.example, MONTH), UserWarning)
-            changed[name] = found.dates
+        if form is None and (is_of_arrow(column) or not _is_of_dates(column)):
+            cells = cells_of(column)
+            order = orders.get(name, "")
+            found = read_dates(cells, "" if order == YEAR else order)
+            changed[name] = np.full(len(cells), "NaT", dtype="datetime64[us]") if found is None else found.dates
+            if found is not None and found.example:
+                for message in found._replace(has_short_years=False).messages_about_dates(name):
+                    warn_user(message, UserWarning)
     return changed
+
+
+def _is_of_dates(column: Any) -> bool:
+    return str(column.dtype).lower().startswith(("datetime", "date", "timestamp"))
 
 
 def refuse_unread(X: Any, parts: Any, outputs: Mapping[str, list[str]], formats: Mapping[str, str | None]) -> None:
@@ -222,25 +259,41 @@ def _is_gap(cell: Any) -> bool:
     return cell.strip().casefold() in MISSING_WORDS or _ZERO_DATE.fullmatch(cell.strip()) is not None
 
 
-def _form(cell: str) -> str:
-    """Return how a date is written: YEAR if the year comes first, otherwise its separator; "" if it is no date."""
-    if _DATE_WITH_YEAR_FIRST.fullmatch(cell):
-        return YEAR
-    found = _NUMERIC_DATE.fullmatch(cell)
-    return found[2] if found else ""
+def is_of_arrow(column: Any) -> bool:
+    """Return whether a column holds dates of a type of Arrow."""
+    return _is_of_dates(column) and str(column.dtype).endswith("[pyarrow]")
 
 
-def _date(cell: str, first: str) -> np.datetime64 | None:
-    """Return a date without the time of the day, which the preparation does not use; None for 31/02/2024."""
-    found = (_DATE_WITH_YEAR_FIRST if first == YEAR else _NUMERIC_DATE).fullmatch(cell)
-    assert found is not None
-    parts = found[1], found[3], found[4]
-    year, month, day = parts if first == YEAR else parts[::-1] if first == DAY else (parts[2], parts[0], parts[1])
+def _parts(cell: Any) -> _Parts:
+    if isinstance(cell, date | np.datetime64):
+        cell = str(cell)[:10]
+    if not isinstance(cell, str):
+        return _Parts("")
+    if found := _DATE_WITH_YEAR_FIRST.fullmatch(cell):
+        return _Parts(YEAR, (found[1], found[3], found[4]))
+    if found := _NUMERIC_DATE.fullmatch(cell):
+        return _Parts(found[2] or " ", (found[1], found[3] or found[5], found[4] or found[6]))
+    if found := _DAY_AND_NAME.fullmatch(cell):
+        day, name, year = found.groups()
+    elif found := _NAME_AND_DAY.fullmatch(cell):
+        name, day, year = found.groups()
+    month = _MONTHS.get(name.casefold()) if found else None
+    return _Parts("") if month is None else _Parts(_NAMED, (year, str(month), day))
+
+
+def _date(parts: _Parts, first: str) -> np.datetime64 | None:
+    """Return a date; None for 31/02/2024 and the like."""
+    a, b, c = parts.numbers
+    year, month, day = (a, b, c) if first == YEAR else (c, b, a) if first == DAY else (c, a, b)
     full_year = int(year) if len(year) == 4 else _year_of(int(year))
     try:
         return np.datetime64(f"{full_year:04d}-{int(month):02d}-{int(day):02d}")
     except ValueError:
         return None
+
+
+def _is_both(parts: _Parts) -> bool:
+    return _date(parts, DAY) is not None and _date(parts, MONTH) is not None
 
 
 def _year_of(two_digits: int) -> int:
@@ -250,15 +303,6 @@ def _year_of(two_digits: int) -> int:
 def _message_about_unread(name: str, n: int, listed: str, expected: str = "") -> str:
     number = f"{n:,} of its cells are" if n > 1 else "1 of its cells is"
     return f"Column {name!r} is read as dates{expected}. {number} treated as missing: {listed}."
-
-
-def _message_about_order(name: str, example: str, first: str) -> str:
-    here, other = (_date(example, each) for each in ((DAY, MONTH) if first == DAY else (MONTH, DAY)))
-    return (
-        f"Column {name!r} has dates such as {example!r}, and no cell shows whether the day or the month comes first. "
-        f"They are read with the {first} first, here {here}. If {other} is right, write the dates in this form, with "
-        "the year first."
-    )
 
 
 def _refuse_numbers(name: str, column: Any) -> None:

@@ -23,6 +23,7 @@ from scarless.numerics.arrays import Vector
 from scarless.outside.notices import counted, warn_user
 from scarless.outside.shell_words import quoted
 from scarless.raw.cells import MAX_CODED_CATEGORIES
+from scarless.raw.dates import is_of_arrow
 from scarless.scale.raw_columns import MAX_CATEGORIES
 
 CERTAIN = "certain"  # the column determines the label
@@ -357,10 +358,10 @@ def _auc_of(values: Any, missing: Any, labelled: Any, numbers: Vector | None) ->
 
 
 def _numbers(values: Any, missing: Any) -> Vector | None:
-    """Return numbers and dates as floats, missing values as NaN; None for other columns."""
+    """Return numbers and dates as floats, missing values as NaN; None for other columns, and for dates of Arrow."""
     if values.dtype.kind in "fiub":
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    if values.dtype.kind not in "mM":
+    if values.dtype.kind not in "mM" or is_of_arrow(values):
         return None
     found = np.full(len(values), np.nan)
     found[~missing] = values[~missing].astype("int64").to_numpy(dtype=np.float64)

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
-from scarless.raw.dates import dates_again, refuse_unread, warn_about_order
+from scarless.raw.dates import dates_again, dates_of_fit, refuse_unread
 from scarless.raw.tables import codes_again, replaced
 from scarless.scale.preparing import FilePreparation
 from scarless.scale.raw_columns import (
@@ -218,6 +218,8 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         Names of the columns that are derived from each raw column.
     column_to_kind_ : dict
         Kind of each raw column.
+    date_orders_ : dict
+        For each column of texts that was read as dates: the first part of the dates.
     """
 
     def __init__(self, vectoriser: Any = None) -> None:
@@ -230,13 +232,17 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn the kind of each column and its transformation, and return the transformed table."""
+        dates = dates_of_fit(X) if hasattr(X, "columns") else {}
+        self.date_orders_ = {name: each.first for name, each in dates.items()}
+        for name, each in dates.items():
+            for message in each.messages_about_dates(str(name)):
+                warn_user(message, UserWarning)
+        X = replaced(X, {name: each.dates for name, each in dates.items()})
         numbers = _columns_of_numbers(X)
         parts = self._fit_parts(X, numbers)
         # If two columns would get the same name, the vectoriser alone transforms all columns, and finds other names.
         if len(set(self.all_outputs_)) < len(self.all_outputs_):
             parts = self._fit_parts(X, [])
-        if hasattr(X, "columns"):
-            warn_about_order(X, self._date_formats())
         return self._in_order(parts)
 
     def transform(self, X: Any) -> Any:
@@ -266,7 +272,7 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         columns = _vectorised(self.vectoriser_)
         categories = {each.name: each.categories for each in columns if each.kind == CATEGORIES}
         codes = {name: codes_again(X[name], categories[name]) for name in categories}
-        read = replaced(X, {**dates_again(X, formats), **codes})
+        read = replaced(X, {**dates_again(X, formats, getattr(self, "date_orders_", {})), **codes})
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Found unknown categories")  # it names neither column nor category
             made = self.vectoriser_.transform(read)

@@ -46,9 +46,9 @@ _TWO_CODES = (NumberRange(0.0, 1.0, True), NumberRange(1.0, 2.0, True))  # usual
 
 
 def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[str], list[str]]:
-    """Return a data frame in which columns of numbers or dates that are written as text hold numbers or dates.
+    """Return a data frame in which columns of numbers that are written as text hold numbers.
 
-    A column of dates may stay text without the cells that are no dates, because the preparation reads the others.
+    Columns of dates stay text, without the cells that are no dates; the preparation reads the others.
 
     Parameters
     ----------
@@ -72,6 +72,12 @@ def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[s
             changed[name] = _as_categories(X[name])
         elif is_text(X[name]):
             cells = cells_of(X[name])
+            dates = None if name in number else read_dates(cells)
+            if dates is not None:
+                kept = None if dates.stays_text else dates.without_other_cells()
+                changed |= {} if kept is None else {name: kept}
+                messages.extend(dates.messages_about_cells(str(name)))
+                continue
             found = read_column(cells)
             if name in number and found.n_cells and not np.isfinite(found.values).any():
                 raise ValueError(
@@ -86,10 +92,8 @@ def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[s
             elif found.verdict == "text":
                 changed[name] = _as_categories(X[name])
                 messages.append(message_about_text(str(name), found))
-            elif (dates := read_dates(cells)) is not None:
-                if not dates.stays_text:
-                    changed[name] = dates.values
-                messages.extend(dates.messages(str(name)))
+            elif found.is_plain:
+                changed[name] = found.values  # Otherwise the preparation would read 20240131 as a date.
     X = replaced(X, changed)
     return X, [*messages, *notes_on_numbers(X)], questions
 
@@ -318,9 +322,7 @@ def scales_of(X: Any) -> dict[str, tuple[float, float, bool]]:
     for name in X.columns:
         if is_text(X[name]):
             read = read_column(cells_of(X[name]))
-            # The preparation reads texts as numbers if all of them are plain numbers.
-            numbers = read.n_cells > 0 and not read.odd and read.n_unreadable == 0
-            values = read.values if numbers else None
+            values = read.values if read.is_plain else None
         else:
             # Booleans are not numbers here: in new rows they may be texts or objects.
             boolean = str(X[name].dtype).lower().startswith("bool")

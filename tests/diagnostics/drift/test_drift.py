@@ -382,6 +382,7 @@ def test_a_fit_that_finds_no_unlabelled_positives_does_not_count_them(model, old
         ({"reference": np.zeros((5, 3))}, ValueError, "reference must have the 4 columns of X; got the shape (5, 3)"),
         ({"reference": np.zeros((0, 4))}, ValueError, "reference has no rows"),
         ({"time": "when"}, ValueError, "time: there is no column 'when' in X"),
+        ({"time": [[1], [1, 2]]}, ValueError, "time must contain one value per row"),
         ({"time": np.zeros(3)}, ValueError, "time must have one date for each of the 200 rows"),
         ({"time": np.zeros(200)}, ValueError, "time must hold dates"),
         ({"propensity": 0.5}, ValueError, "propensity: SAREMClassifier estimates its own"),

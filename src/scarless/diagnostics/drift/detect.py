@@ -10,7 +10,7 @@ from scarless.checks.estimators import opened
 from scarless.checks.looks import check_looks, looks_of
 from scarless.checks.options import check_counts, check_propensity, check_random_stream, check_share, check_whole, shown
 from scarless.checks.rows import count_rows, warn_about_row_order
-from scarless.checks.tables import in_files, table_array, take_rows
+from scarless.checks.tables import in_files, plain_array, table_array, take_rows
 from scarless.diagnostics.drift.columns import ColumnShifts, compare_columns
 from scarless.diagnostics.drift.labels import (
     Estimate,
@@ -334,7 +334,7 @@ def _time(estimator: Any, raw: Any, time: Any, X: Any) -> tuple[str, Vector] | N
         if time not in there:
             raise ValueError(f"time: there is no column {time!r} in X. Name a column, or pass a date for each row.")
         return time, _days(raw_values(X, there.index(time)))
-    values = time.to_numpy() if hasattr(time, "to_numpy") else np.asarray(time)
+    values = time.to_numpy() if hasattr(time, "to_numpy") else plain_array(time, "time")
     if values.shape != (raw.shape[0],):
         raise ValueError(
             f"time must have one date for each of the {raw.shape[0]:,} rows, or name a column; got the shape "
