@@ -167,6 +167,18 @@ def test_intervals_of_tiny_propensities_scale_with_their_inverse(method):
         assert one != 0
 
 
+@EVERY
+def test_propensities_whose_inverse_is_infinite_are_refused(method):
+    f, s, _ = _draw(np.random.default_rng(7), 80)
+    with pytest.raises(
+        ValueError, match=r"propensity must be at least 1e-305.*the smallest is 4.94e-324\. Raise small"
+    ):
+        risk_interval(s, f, propensity=np.full(80, 5e-324), method=method)
+    for cost in ("log", "squared"):
+        found = risk_interval(s, f, propensity=np.full(80, 1e-305), method=method, cost=cost, random_state=0)
+        assert np.isfinite([*found.interval, found.standard_error]).all()
+
+
 def test_order_does_not_matter():
     f, s, e = _draw(np.random.default_rng(6), 80)
     order = np.random.default_rng(0).permutation(80)

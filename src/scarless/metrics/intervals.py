@@ -28,6 +28,7 @@ from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.risk import Cost, over_propensity, times, weighted_cost
 from scarless.numerics.uncertainty import Interval, quantile
 
+_MIN_PROPENSITY = 1e-305  # with a smaller one, the weighted cost of a row may be infinite
 METHODS = ("empirical-bernstein", "bootstrap", "normal")
 CELLS_PER_BATCH = 2**20  # resampled values in memory at a time (8 MB)
 
@@ -130,6 +131,11 @@ def risk_interval(
     labels, cost_pos, cost_neg, e, weight = (each[counted] for each in (labels, cost_pos, cost_neg, e, weight))
     if labels.size < 2:
         raise ValueError(f"risk_interval needs at least 2 rows with a positive weight; got {labels.size}.")
+    if e.min() < _MIN_PROPENSITY:
+        raise ValueError(
+            f"propensity must be at least {_MIN_PROPENSITY:g}, because labels are divided by it; the smallest is "
+            f"{e.min():.3g}. Raise small propensities, e.g. np.maximum(propensity, 0.01)."
+        )
     costs = weighted_cost(cost_pos, cost_neg, labels, e)
     share = weight / weight.sum()
     estimate = float(share @ costs)

@@ -101,8 +101,7 @@ class DateReading(NamedTuple):
                 f"or are written in another way: {listed}. If the column holds dates, write all of them alike, such as "
                 "2024-01-31, and leave the other cells empty."
             ]
-        categories = f"use --text {quoted(name)}, or in Python table[{name!r}].astype('category')."
-        return [f"{_message_about_unread(name, n, listed)} If the column holds categories, {categories}"] if n else []
+        return [f"{_message_about_unread(name, n, listed)} {_if_categories(name)}"] if n else []
 
     def messages_about_dates(self, name: str) -> list[str]:
         """Return messages about dates that can be read in two ways."""
@@ -218,6 +217,11 @@ def _is_of_dates(column: Any) -> bool:
     return str(column.dtype).lower().startswith(("datetime", "date", "timestamp"))
 
 
+def message_about_format(name: str, form: str) -> str:
+    """Return the message that skrub read a column of texts, such as 2024-05, as dates."""
+    return f"Column {name!r} is read as dates with the format {form}. {_if_categories(name)}"
+
+
 def refuse_unread(X: Any, parts: Any, outputs: Mapping[str, list[str]], formats: Mapping[str, str | None]) -> None:
     """Raise if more than 5% of the filled cells of a column of dates could not be read; warn if there are fewer.
 
@@ -298,6 +302,12 @@ def _is_both(parts: _Parts) -> bool:
 
 def _year_of(two_digits: int) -> int:
     return (two_digits - _FIRST_YEAR_WITH_TWO_DIGITS) % 100 + _FIRST_YEAR_WITH_TWO_DIGITS
+
+
+def _if_categories(name: str) -> str:
+    return (
+        f"If the column holds categories, use --text {quoted(name)}, or in Python table[{name!r}].astype('category')."
+    )
 
 
 def _message_about_unread(name: str, n: int, listed: str, expected: str = "") -> str:

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from scarless.numerics.arrays import Columns, Matrix, Vector
 from scarless.outside.extras import need
 from scarless.outside.notices import warn_user
-from scarless.raw.dates import dates_again, dates_of_fit, refuse_unread
+from scarless.raw.dates import dates_again, dates_of_fit, message_about_format, refuse_unread
 from scarless.raw.tables import codes_again, replaced
 from scarless.scale.preparing import FilePreparation
 from scarless.scale.raw_columns import (
@@ -243,6 +243,9 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         # If two columns would get the same name, the vectoriser alone transforms all columns, and finds other names.
         if len(set(self.all_outputs_)) < len(self.all_outputs_):
             parts = self._fit_parts(X, [])
+        for name, form in self._date_formats().items():
+            if form is not None:
+                warn_user(message_about_format(str(name), form), UserWarning)
         return self._in_order(parts)
 
     def transform(self, X: Any) -> Any:

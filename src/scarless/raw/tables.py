@@ -42,6 +42,7 @@ _MIN_CODES = 5  # rows with a number, before it counts as more frequent than oth
 _LARGEST_INTEGERS = ("32767", "32768", "65535", "2147483647", "2147483648")  # of columns of 16 or 32 bits
 _MAX_COLUMNS_SHOWN = 6  # in a message
 
+_SMALLEST_DATE = 1000.0  # The preparation would read texts such as 2024 and 20240131 as dates, smaller ones as numbers.
 _TWO_CODES = (NumberRange(0.0, 1.0, True), NumberRange(1.0, 2.0, True))  # usual codes for two categories
 
 
@@ -92,8 +93,8 @@ def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[s
             elif found.verdict == "text":
                 changed[name] = _as_categories(X[name])
                 messages.append(message_about_text(str(name), found))
-            elif found.is_plain:
-                changed[name] = found.values  # Otherwise the preparation would read 20240131 as a date.
+            elif found.is_plain and np.nanmax(found.values) >= _SMALLEST_DATE:
+                changed[name] = found.values
     X = replaced(X, changed)
     return X, [*messages, *notes_on_numbers(X)], questions
 

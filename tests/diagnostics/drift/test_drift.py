@@ -398,6 +398,7 @@ def test_a_fit_that_finds_no_unlabelled_positives_does_not_count_them(model, old
         "width",
         "no rows",
         "name",
+        "ragged dates",
         "shape",
         "numbers",
         "propensity",

@@ -93,6 +93,13 @@ def test_effects_per_deviation_are_effects_per_unit_times_the_deviation():
     np.testing.assert_allclose(deviation.p_value, unit.p_value, rtol=1e-9)
 
 
+def test_the_level_may_have_any_type_of_number():
+    X, s = make_rows(500)
+    low = run(X, s, level=0.5, estimator="logistic").low
+    for level in (np.longdouble("0.5"), np.float16(0.5)):
+        np.testing.assert_array_equal(run(X, s, level=level, estimator="logistic").low, low)
+
+
 def test_a_higher_level_gives_wider_intervals():
     X, s = make_rows(1500)
     narrow, wide = (run(X, s, level=level, estimator="logistic") for level in (0.5, 0.99))
