@@ -232,7 +232,8 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn the kind of each column and its transformation, and return the transformed table."""
-        dates = dates_of_fit(X) if hasattr(X, "columns") else {}
+        named = hasattr(X, "columns") and len(set(X.columns)) == len(X.columns)
+        dates = dates_of_fit(X) if named else {}
         self.date_orders_ = {name: each.first for name, each in dates.items()}
         for name, each in dates.items():
             for message in each.messages_about_dates(str(name)):
