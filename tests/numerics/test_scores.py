@@ -67,6 +67,14 @@ def test_best_bin_uses_ranks_only(labelled, unlabelled):
     assert moved.threshold == np.exp(plain.threshold) - 40
 
 
+def test_a_huge_gamma_uses_all_labelled_rows():
+    rng = np.random.default_rng(0)
+    scores, s = rng.normal(size=80), (np.arange(80) < 30) * 1.0
+    with np.errstate(all="raise"):
+        thresholds = [best_bin(scores, s, np.ones(80), delta=0.1, gamma=g).threshold for g in (1e12, 1.7e308)]
+    assert thresholds == [scores[:30].min()] * 2
+
+
 def test_best_bin_finds_the_share_above_a_gap():
     # 30 of 100 unlabelled rows score like labelled ones, the others below all of them
     found = bin_of(np.full(50, 2.0), np.repeat([2.0, 1.0], [30, 70]))

@@ -130,7 +130,8 @@ def best_bin(scores: Vector, s: Vector, w: Vector, *, delta: float, gamma: float
     q_l, n_l = _share_from(thresholds, scores[labelled], w[labelled])
     q_u, n_u = _share_from(thresholds, scores[~labelled], w[~labelled])
     slack = np.sqrt(0.5 * np.log(4.0 / delta)) * (n_u**-0.5 + n_l**-0.5)
-    upper = (q_u + (1.0 + gamma) * slack) / q_l
+    with np.errstate(over="ignore"):  # If all bounds are infinite, the first threshold is the best, as in the limit.
+        upper = (q_u + (1.0 + gamma) * slack) / q_l
     best = int(np.argmin(upper))
     return BestBin(float(thresholds[best]), float(min(q_u[best] / q_l[best], 1.0)), float(upper[best]))
 
