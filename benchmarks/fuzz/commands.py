@@ -10,7 +10,9 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
+from calendar import month_name
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ from scarless.cli import make_parser
 
 Change = Callable[[str, np.random.Generator], str | bytes]  # of the text of a file
 MAX_ROWS_OF_WORKSHEETS = 12
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_MONTHS = {f"{number:02d}": name for number, name in enumerate(month_name)}
 
 
 def patients(base: Base) -> pd.DataFrame:
@@ -124,6 +128,11 @@ FILES: dict[str, Change] = {
     "empty column": whole("a0", ""),
     "text in numbers": cells("a0", "unknown", "?"),
     "dates in several forms": cells("when", "01.02.2023", "2023/02/30", "yesterday", "12/13/14", ""),
+    "dates with points": lambda text, rng: _DATE.sub(r"\3.\2.\1", text),
+    "dates with the month first": lambda text, rng: _DATE.sub(r"\2/\3/\1", text),
+    "years with two digits": lambda text, rng: _DATE.sub(lambda found: f"{found[3]}.{found[2]}.{found[1][2:]}", text),
+    "months with names": lambda text, rng: _DATE.sub(lambda found: f"{found[3]} {_MONTHS[found[2]]} {found[1]}", text),
+    "some words in dates": cells("when", "soon", "unknown", "00.00.0000", share=0.01),
     "times with zones": cells("when", "2024-03-31T02:30:00+02:00", "2024-01-01 12:00"),
     "many categories": lambda text, rng: "\n".join(f"{line}x{i}" for i, line in enumerate(text.split("\n"))),
     "equal ids": whole("id", "P1"),
