@@ -326,7 +326,7 @@ def test_text_with_many_values_is_refused_by_name(tmp_path):
     halves = [f"v{i}" for i in range(21)] * 2 + [f"w{i}" for i in range(20)] * 2
     pq.write_table(pa.table({"few": few, "town": many, "code": halves}), tmp_path / "x.parquet", row_group_size=42)
     with pytest.raises(
-        ValueError, match=r"'town', 'code': each of these columns has more than 40 different texts, .* columns="
+        ValueError, match=r"'town', 'code': each of these columns has more than 40 different texts, .* dates as dates"
     ):
         FilePreparation().fit(ParquetRows(tmp_path))
     assert len(FilePreparation().fit(ParquetRows(tmp_path, columns=["few"])).names) == 40

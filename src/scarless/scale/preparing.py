@@ -111,9 +111,9 @@ class FilePreparation(BaseEstimator):
             have = "this column has" if len(many) == 1 else "each of these columns has"
             raise ValueError(
                 f"{', '.join(map(repr, many))}: {have} more than {self.max_categories} different texts, the largest "
-                "number that a column may have. Leave such columns out with ParquetRows(folder, columns=[...]), group "
-                "their values (regions instead of postcodes, chapters instead of codes), or write numbers if the "
-                "values have an order."
+                "number that a column may have. Leave such columns out (--exclude, or in Python ParquetRows(folder, "
+                "columns=[...])), store dates as dates and not as texts, group values (regions instead of postcodes, "
+                "chapters instead of codes), or write numbers if the values have an order."
             )
 
     @property
