@@ -77,7 +77,6 @@ def rows_out_of_fold(pu, folds, params):
     return value
 
 
-@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")  # at C = 0.1
 def test_the_label_frequency_of_a_candidate_without_expected_positives_is_0():
     sums = HeldOutSums(
         np.full(2, 10.0), np.zeros(2), np.array([0.0, -1.0]), np.eye(2), np.array([4.0, 0.0]), np.array([1.0, 0.0])
@@ -88,6 +87,7 @@ def test_the_label_frequency_of_a_candidate_without_expected_positives_is_0():
     np.testing.assert_array_equal(table["class_prior"], [0.4, 0.0])
 
 
+@pytest.mark.filterwarnings("ignore:.* finds that all positives are labelled:UserWarning")  # at C = 0.1
 def test_the_results_table_equals_separate_fits(pu, folds, fitted):
     results = fitted.cv_results_
     rows = np.array([rows_out_of_fold(pu, folds, params) for params in results["params"]])
