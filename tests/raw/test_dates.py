@@ -230,7 +230,8 @@ def test_objects_are_dates_also_beside_a_word_for_missing(kind):
 def test_dates_of_arrow_are_dates(kind):
     made, messages = read(DATES.astype(kind))
     assert messages == []
-    np.testing.assert_array_equal(made, parts_of(DATES.astype(kind).dt.tz_localize(None) if "tz" in kind else DATES))
+    written = DATES.dt.tz_localize("UTC").dt.tz_convert("US/Eastern").dt.tz_localize(None) if "tz" in kind else DATES
+    np.testing.assert_array_equal(made, parts_of(written))
 
 
 def test_plain_numbers_in_texts_are_numbers_not_dates():
