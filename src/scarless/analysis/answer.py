@@ -22,7 +22,7 @@ from scarless.analysis.columns import (
     fit_params,
     notes_on_duplicates,
     notes_on_values_without_labels,
-    with_read_texts,
+    with_texts_read,
 )
 from scarless.analysis.labels import ObservedLabels, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
@@ -463,7 +463,7 @@ def analyse_table(
     settings.check_columns(list(table.columns))
     found = read_observed(table, settings)
     given = fit_params(table, settings, found.s) | ({} if found.audit is None else {"audit": found.audit})
-    table, read = with_read_texts(table, settings.features(list(table.columns)), settings)
+    table, read = with_texts_read(table, settings.features(list(table.columns)), settings)
     report_step("preparing the columns")
     features, feature_notes, leaks = choose_features(table, settings, found.s)
     duplicate_notes = notes_on_duplicates(table, settings.id, settings.groups)

@@ -47,8 +47,11 @@ def as_pandas(table: Any) -> Any:
     )
 
 
-def with_read_texts(table: Any, features: list[str], settings: Settings) -> tuple[Any, list[str]]:
-    """Return a table in which texts that are numbers or dates are read, and notes; raise if a column is ambiguous."""
+def with_texts_read(table: Any, features: list[str], settings: Settings) -> tuple[Any, list[str]]:
+    """Return a table in which numbers and dates that are written as text are read, and notes on their cells.
+
+    Raise if a column may hold numbers or text.
+    """
     given = table[features]
     read, notes, questions = read_texts(given, number=settings.number, text=settings.text)
     if questions:

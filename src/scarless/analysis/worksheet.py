@@ -27,7 +27,7 @@ from scarless.analysis.audit_history import (
     read_history,
     row_names,
 )
-from scarless.analysis.columns import as_pandas, with_read_texts
+from scarless.analysis.columns import as_pandas, with_texts_read
 from scarless.analysis.labels import ANSWERS, PROBABILITY, ObservedLabels, read_observed
 from scarless.analysis.settings import MODEL, RUN, SUMMARY, Settings, nearest, read_run
 from scarless.checks.options import check_choice, check_whole
@@ -238,7 +238,7 @@ class StoredFit:
             table = table if settings.audit == ANSWERS else table.drop(columns=ANSWERS)
         settings.check_columns(list(table.columns))
         observed = read_observed(table, settings)
-        table, _ = with_read_texts(table, settings.features(list(table.columns)), settings)
+        table, _ = with_texts_read(table, settings.features(list(table.columns)), settings)
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         return cls(load(folder / MODEL), settings, table, observed, source.get("sha256", ""), summary, history)
 

@@ -2,7 +2,7 @@
 
 The preparation encodes dates with skrub, but the functions of this module read them. skrub reads 03/04/2024 and
 03.04.2024 with the month first if a sample of cells does not show the order, and leaves a column as text if its guess
-does not fit a single cell; both in silence.
+does not fit one cell, without a message in either case.
 
 A column holds dates if at least half of its cells are dates in one form: 2024-01-31, 31.01.2024, 01/31/2024,
 31 Jan 2024 and the like, with or without a time of the day, which is ignored like its time zone. In a fit, one other
@@ -70,7 +70,7 @@ _N_CELLS_TRIED = 1000  # cells of a column; if none of them is a date, the other
 class DateReading(NamedTuple):
     """A column, most of whose cells are dates."""
 
-    cells: NDArray[Any]
+    cells: NDArray[Any]  # as they are in the table
     dates: NDArray[Any]  # datetime64, without the time of the day; NaT for a cell that is missing or is no date
     unread: list[tuple[int, str, float]]  # row (from 0), cell and NaN for each cell that is no date
     n_cells: int  # cells that are not missing
@@ -167,14 +167,16 @@ def read_dates(cells: Any, first: str = "") -> DateReading | None:
     unread, n_cells = np.flatnonzero(filled & np.isnat(dates)), int(filled.sum())
     if unread.size > (1.0 - MIN_NUMBER_SHARE) * n_cells:
         return None
-    differ = {each for each, found in read[first].items() if either and read[MONTH].get(each) != read[DAY].get(each)}
+    both = read[DAY].keys() & read[MONTH].keys() if either else set()
     return DateReading(
         cells=np.asarray(cells, dtype=object),
         dates=dates,
         unread=[(int(row), str(cells[row]), np.nan) for row in unread],
         n_cells=n_cells,
         first=first,
-        example=next((cell for cell, each in parts.items() if each in differ and _is_both(each)), ""),
+        example=next(
+            (cell for cell, each in parts.items() if each in both and read[DAY][each] != read[MONTH][each]), ""
+        ),
         has_short_years=any(len(each.numbers[-1 if form != _NAMED else 0]) == 2 for each in alike if form != YEAR),
     )
 
@@ -192,10 +194,10 @@ def dates_of_fit(X: Any) -> dict[str, DateReading]:
 
 
 def dates_again(X: Any, formats: Mapping[str, str | None], orders: Mapping[str, str]) -> dict[str, Any]:
-    """Return, for new rows, the columns that held dates in the fit and that are not of a type of dates, as dates.
+    """Return the columns of new rows that must be read as dates, because they held dates in the fit.
 
-    Raise if such a column holds numbers. `orders` has the first part of the dates in columns of texts of the fit.
-    Columns whose texts were read by skrub, which have a format, are left out.
+    Columns of a type of dates are left out, and so are columns with a format, because skrub reads them. Raise if a
+    column holds numbers. `orders` says, for columns that were texts in the fit, which part of a date came first.
     """
     changed: dict[str, Any] = {}
     for name, form in formats.items():
@@ -294,10 +296,6 @@ def _date(parts: _Parts, first: str) -> np.datetime64 | None:
         return np.datetime64(f"{full_year:04d}-{int(month):02d}-{int(day):02d}")
     except ValueError:
         return None
-
-
-def _is_both(parts: _Parts) -> bool:
-    return _date(parts, DAY) is not None and _date(parts, MONTH) is not None
 
 
 def _year_of(two_digits: int) -> int:

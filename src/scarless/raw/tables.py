@@ -49,7 +49,7 @@ _TWO_CODES = (NumberRange(0.0, 1.0, True), NumberRange(1.0, 2.0, True))  # usual
 def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[str], list[str]]:
     """Return a data frame in which columns of numbers that are written as text hold numbers.
 
-    Columns of dates stay text, without the cells that are no dates; the preparation reads the others.
+    Columns of dates stay text, but cells that are no dates become missing. The preparation reads the other cells.
 
     Parameters
     ----------

@@ -331,6 +331,7 @@ def plan_audit(
 
 
 def _log(widths: Vector) -> Vector:
+    """Return logarithms of widths; that of 0 is finite."""
     return np.asarray(np.log(np.maximum(widths, np.finfo(float).tiny)))
 
 
