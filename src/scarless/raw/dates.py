@@ -224,11 +224,17 @@ def message_about_format(name: str, form: str) -> str:
     return f"Column {name!r} is read as dates with the format {form}. {_if_categories(name)}"
 
 
-def refuse_unread(X: Any, parts: Any, outputs: Mapping[str, list[str]], formats: Mapping[str, str | None]) -> None:
+def refuse_unread(
+    X: Any,
+    parts: Any,
+    outputs: Mapping[str, list[str]],
+    formats: Mapping[str, str | None],
+    orders: Mapping[str, str],
+) -> None:
     """Raise if more than 5% of the filled cells of a column of dates could not be read; warn if there are fewer.
 
     `parts` is the output of the preparation, before missing values are filled, and `outputs` has the names of its
-    columns for each raw column.
+    columns for each raw column. `orders` is as in `dates_again`.
     """
     for name, form in formats.items():
         if not outputs.get(name):
@@ -242,7 +248,8 @@ def refuse_unread(X: Any, parts: Any, outputs: Mapping[str, list[str]], formats:
         if not bad.size:
             continue
         listed = listed_cells([(int(row), str(cells[row]), np.nan) for row in bad])
-        expected = "" if form is None else f" (in the fit, they had the format {form})"
+        expected = f" (in the fit, the {orders[name]} came first)" if orders.get(name) in {DAY, MONTH} else ""
+        expected = expected if form is None else f" (in the fit, they had the format {form})"
         share = bad.size / filled.sum()
         if share > MAX_UNREADABLE_SHARE_NEW_ROWS:
             raise ValueError(

@@ -276,13 +276,14 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         columns = _vectorised(self.vectoriser_)
         categories = {each.name: each.categories for each in columns if each.kind == CATEGORIES}
         codes = {name: codes_again(X[name], categories[name]) for name in categories}
-        read = replaced(X, {**dates_again(X, formats, getattr(self, "date_orders_", {})), **codes})
+        orders = getattr(self, "date_orders_", {})  # fits of earlier versions have none
+        read = replaced(X, {**dates_again(X, formats, orders), **codes})
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Found unknown categories")  # it names neither column nor category
             made = self.vectoriser_.transform(read)
         for text in new_categories(self._as_encoded(read, list(categories)), columns):
             warn_user(text.replace("'(none)'", "'none'").replace("'(None)'", "'None'"), UserWarning)
-        refuse_unread(X, made, self.input_to_outputs_, formats)
+        refuse_unread(X, made, self.input_to_outputs_, formats, orders)
         return made
 
     def _as_encoded(self, X: Any, names: list[str]) -> Any:
