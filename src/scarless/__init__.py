@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from scarless.diagnostics import audited_class_prior, goodness_of_fit, plan_audit
     from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, KernelMean, TIcE
     from scarless.models import (
+        BalancedDraws,
         ClassPrior,
         LabelFrequency,
         Labelling,
@@ -31,6 +32,7 @@ __version__ = _version("scarless")
 
 __all__ = [
     "DEDPUL",
+    "BalancedDraws",
     "BestBinEstimator",
     "ClassPrior",
     "ClassPriorWarning",

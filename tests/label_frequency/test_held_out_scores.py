@@ -21,8 +21,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.helpers import fit_to_scores, gaussian_mixture
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from scarless.checks.estimators import seeded_clone
 from scarless.label_frequency import DEDPUL, BestBinEstimator, ElkanNoto, held_out_scores
-from scarless.label_frequency.held_out_scores import default_classifier, log_odds, out_of_fold_scores, seeded_clone
+from scarless.label_frequency.held_out_scores import default_classifier, log_odds, out_of_fold_scores
 
 ESTIMATORS = [ElkanNoto, DEDPUL, BestBinEstimator]
 ALL = pytest.mark.parametrize("kind", ESTIMATORS)

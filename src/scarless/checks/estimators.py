@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -99,6 +100,13 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight: Vector) -> None:
         key = f"{step}__{key}"
     with config_context(enable_metadata_routing=False):
         estimator.fit(X, y, **{key: weight})
+
+
+def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
+    """Return an unfitted clone with a seed in every `random_state` that is None, also inside pipelines."""
+    copy = clone(estimator)
+    unset = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
+    return copy.set_params(**{name: int(rng.integers(2**31 - 1)) for name in sorted(unset)})
 
 
 def takes_weights(estimator: Any) -> bool:

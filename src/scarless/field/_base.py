@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from scarless.checks.estimators import (
     final_step,
     fit_weighted,
+    seeded_clone,
     takes_weights,
     warn_about_class_weights,
     warn_if_fitted_to_labels,
@@ -26,7 +27,6 @@ from scarless.checks.labels import LabelCoding
 from scarless.checks.options import check_counts, check_positive, check_random_stream, check_vector, check_weight
 from scarless.checks.rows import check_label_weights, check_labelled_table, forget_fit, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, check_table, refuse_own_engine
-from scarless.label_frequency.held_out_scores import seeded_clone
 from scarless.models.messages import warn_unless_converged
 from scarless.numerics.arrays import Array, ArrayLike, Vector
 from scarless.pair.learners import LogisticLearner, positive_probability

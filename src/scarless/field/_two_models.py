@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from scarless.checks.estimators import seeded_clone
 from scarless.checks.options import check_at_least_zero, check_positive, check_whole
-from scarless.label_frequency.held_out_scores import seeded_clone
 from scarless.models.messages import warn_unless_converged
 from scarless.numerics.arrays import Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities

@@ -9,11 +9,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from scarless.checks.estimators import final_step
+from scarless.checks.estimators import final_step, seeded_clone
 from scarless.checks.options import check_at_least_zero, check_choice, check_random_stream
 from scarless.field._base import FieldClassifier, check_inner
 from scarless.field.weighted_risk import check_class_prior, find_class_prior, risk_targets, told, used_estimator
-from scarless.label_frequency.held_out_scores import seeded_clone
 from scarless.label_frequency.names import narrow_tags
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.risk import ABSOLUTE, LOG, Cost, mixed_cost

@@ -22,11 +22,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_expit
 
-from scarless.checks.estimators import final_step
+from scarless.checks.estimators import final_step, seeded_clone
 from scarless.checks.options import check_positive, check_random_stream, check_share, shown
 from scarless.checks.tables import check_numeric
 from scarless.field._base import FieldProbabilityClassifier, fit_inner
-from scarless.label_frequency.held_out_scores import seeded_clone
 from scarless.label_frequency.names import as_label_frequency_estimator, fit_label_frequency, narrow_tags
 from scarless.models.messages import warn_unless_converged
 from scarless.models.propensity_weighted import implied_prior, negative_weight_problem, warn_if_few_effective

@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import logit
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from scarless.checks.estimators import final_step, fit_weighted, takes_weights, warn_about_class_weights
+from scarless.checks.estimators import (
+    final_step,
+    fit_weighted,
+    seeded_clone,
+    takes_weights,
+    warn_about_class_weights,
+)
 from scarless.checks.options import check_choice, check_positive, check_share, check_whole
 from scarless.checks.tables import take_rows
 from scarless.engines.blas import MAX_ROWS_FOR_ONE_THREAD, trees_on_one_thread
@@ -159,13 +164,6 @@ def out_of_fold_scores(
         scores[fold] = positive_score(model, method, take_rows(X, fold))
     _check_finite(scores, estimator)
     return scores
-
-
-def seeded_clone(estimator: Any, rng: np.random.Generator) -> Any:
-    """Return an unfitted clone with a seed in every `random_state` that is None, also inside pipelines."""
-    copy = clone(estimator)
-    unset = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
-    return copy.set_params(**{name: _seed(rng) for name in sorted(unset)})
 
 
 def positive_score(model: Any, method: str, X: Any) -> Vector:

@@ -12,11 +12,13 @@ from scarless.models.summary import StackSummary, Summary
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.late import late_names as _late_names
 from scarless.pair.constraints import ClassPrior, LabelFrequency, Labelling, PseudoObservations
+from scarless.pair.draws import BalancedDraws
 from scarless.pair.fitted import StandardErrors
 from scarless.pair.optima import Optimum, Selection
 from scarless.pair.recalibrated import ClassPriorGrid, Recalibration
 
 __all__ = [
+    "BalancedDraws",
     "ClassPrior",
     "ClassPriorGrid",
     "Interval",

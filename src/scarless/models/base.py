@@ -48,6 +48,7 @@ from scarless.models.predict_to import predict_to
 from scarless.numerics.arrays import Array, Columns, Vector, in_float64, namespace_of
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known, sigmoid
 from scarless.numerics.linear import Design, logits
+from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.logistic import Training
 
 
@@ -110,7 +111,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
             The threshold. "accuracy": 1/2, which makes the fewest errors. "balanced": the class prior ``class_prior_``,
             which maximises the mean of sensitivity and specificity. A pair of costs ``(false positive, false
             negative)``: :math:`c_{fp} / (c_{fp} + c_{fn})`, which minimises the expected cost. All three assume
-            that :math:`f` is calibrated.
+            that :math:`f` is calibrated. If a fit does not know the number of positives, "accuracy" may call no row
+            positive; it then warns, and "balanced" is the better choice.
 
         Returns
         -------
@@ -119,8 +121,10 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self._corrects:
             warn_if_scored_by_labels(self)
-        cut = decision_threshold(decision, self.class_prior_)
-        return as_given(X, self._coding.decode(self._class_probability(X) > cut))
+        positive = self._class_probability(X) > decision_threshold(decision, self.class_prior_)
+        if isinstance(decision, str) and decision == "accuracy":
+            _warn_if_decision_contradicts_fit(self, positive)
+        return as_given(X, self._coding.decode(positive))
 
     def _class_probability(self, X: Any) -> Vector:
         raise NotImplementedError
@@ -327,6 +331,21 @@ def fit_quietly(model: Any, X: Any, s: Any, **given: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, s, **given)
+
+
+def _warn_if_decision_contradicts_fit(model: Any, positive: Any) -> None:
+    """Warn if `predict` calls fewer rows positive than the interval of an uncertain class prior allows."""
+    interval = getattr(model, "_uncertain_class_prior", None)
+    called = int(np.count_nonzero(positive))
+    if interval is None or called >= interval[0] * len(positive):
+        return
+    warn_user(
+        f"predict() calls a row positive if its probability is above 1/2, which holds for {called} of "
+        f"{len(positive)} rows. The fit does not know the number of positives: the interval of the class prior is "
+        f"{interval[0]:.2f} to {interval[1]:.2f}. predict(X, decision='balanced') cuts at the estimated class prior, "
+        f"{model.class_prior_:.2f}, and depends less on it.",
+        ClassPriorWarning,
+    )
 
 
 SET_WITHOUT_PROPENSITY_ATTRIBUTES = "all but the propensity attributes"

@@ -93,11 +93,11 @@ def warn_if_all_positive(class_prior: float, labelled_share: float, name: str) -
 
 def warn_if_class_prior_is_uncertain(
     name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool, swappable: bool
-) -> None:
-    """Warn if labels are few or the interval of the class prior is wide, and say which results are reliable."""
+) -> bool:
+    """Warn if labels are few or the interval of the class prior is wide, and return whether one of them holds."""
     few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
     if not (few or wide):
-        return
+        return False
     rows = "is only 1 labelled row" if labelled == 1 else f"are only {labelled:g} labelled rows"
     why = f"there {rows}" if few else "the labels do not determine the class prior"
     span = "" if interval is None else f", 95% interval {interval.low:.2f} to {interval.high:.2f}"
@@ -114,6 +114,7 @@ def warn_if_class_prior_is_uncertain(
         "rows: see scarless.diagnostics.plan_audit.",
         ClassPriorWarning,
     )
+    return True
 
 
 def warn_unless_converged(

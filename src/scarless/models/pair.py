@@ -800,6 +800,7 @@ class PairClassifier(PUClassifier):
 
     def _warn_if_class_prior_is_uncertain(self) -> None:
         """Warn if there are few labels and no audits, or if the interval of the class prior is wide."""
+        self._uncertain_class_prior: tuple[float, float] | None = None
         if not self._runs_checks:
             return
         pair = self.fitted_pair_
@@ -812,7 +813,7 @@ class PairClassifier(PUClassifier):
         shares = check_known(getattr(self, "known", None)).shares
         if shares and interval is not None and interval.high - interval.low <= WIDE_INTERVAL:
             return
-        warn_if_class_prior_is_uncertain(
+        uncertain = warn_if_class_prior_is_uncertain(
             type(self).__name__,
             labelled,
             self.class_prior_,
@@ -820,6 +821,8 @@ class PairClassifier(PUClassifier):
             nameless=named is None or means_all(named),
             swappable=means_all(named) and self._none_is_scar,
         )
+        if uncertain and interval is not None:
+            self._uncertain_class_prior = (interval.low, interval.high)
 
     def _account_for(self, groups: Integers | None, rows: Engine) -> None:
         """Make intervals and standard errors account for groups of rows."""

@@ -1,5 +1,6 @@
 """SAR-EM as its authors published it, for any two classifiers."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -277,16 +278,18 @@ def _parameters(learner: Any) -> Vector:
     return np.array([logit(learner.value)]) if constant else np.asarray(learner.beta)
 
 
-def check_two_estimators(model: Any) -> None:
+def check_two_estimators(
+    model: Any, *, check_estimator: Callable[[Any, str], None] = check_weighted_classifier
+) -> None:
     """Check a model's `estimator` and `propensity_estimator`."""
     if model.propensity_estimator is not None and model.propensity_attributes is None:
         raise ValueError(
             "propensity_estimator is given, but propensity_attributes is None, so the propensity would be constant. "
             "Name the attributes that drive the labelling, or use slice(None) for all columns."
         )
-    for name in ("estimator", "propensity_estimator"):
+    for name, check in (("estimator", check_estimator), ("propensity_estimator", check_weighted_classifier)):
         if getattr(model, name) is not None:
-            check_weighted_classifier(getattr(model, name), name)
+            check(getattr(model, name), name)
 
 
 def _seen_by(learner: Learner, X: Any, columns: Columns) -> Any:

@@ -38,6 +38,7 @@ from scarless.pair.crossed import (
     warn_about_collapse,
     warn_unless_converged_in_folds,
 )
+from scarless.pair.draws import check_member
 from scarless.pair.fitted import FittedPair, digest_of
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.groups import GROUPS_NOT_SUPPORTED, check_groups, weights_for_groups
@@ -68,10 +69,10 @@ class SAREMClassifier(PairClassifier):
     Parameters
     ----------
     estimator : scikit-learn classifier, optional
-        Class model with ``sample_weight`` and ``predict_proba``; logistic regression by default. An estimator is
-        cross-fitted (see `cv`). Gradient boosting by scikit-learn (``HistGradientBoostingClassifier``), LightGBM or
-        XGBoost maximises the likelihood of the labels directly, with early stopping. Other estimators are fitted by
-        expectation maximisation (EM).
+        Class model with ``predict_proba``; logistic regression by default. An estimator is cross-fitted (see `cv`).
+        Gradient boosting by scikit-learn (``HistGradientBoostingClassifier``), LightGBM or XGBoost maximises the
+        likelihood of the labels directly, with early stopping. Other estimators with ``sample_weight`` are fitted by
+        expectation maximisation (EM), and estimators without it by `BalancedDraws`.
     propensity_estimator : scikit-learn classifier, optional
         Propensity model; logistic regression by default. Not available with several looks, audits, false positives or
         known values.
@@ -430,6 +431,7 @@ class SAREMClassifier(PairClassifier):
             tol=1e-4 if self.tol is None else self.tol,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
+            seed=int(check_random_stream(self.random_state).integers(2**31)),
         )
 
     @contextmanager
@@ -489,7 +491,7 @@ class SAREMClassifier(PairClassifier):
         """Check the parameters, and return whether both models are logistic and so fitted by Newton's method."""
         check_solver_options(self)
         check_positive(self.propensity_C, "propensity_C")
-        check_two_estimators(self)
+        check_two_estimators(self, check_estimator=check_member)
         refuse_odd_cv(self.cv, "cv")
         check_jobs(self.n_jobs)
         logistic = self.estimator is None and self.propensity_estimator is None

@@ -12,6 +12,7 @@ from scarless.checks.options import (
     check_flag,
     check_jobs,
     check_positive,
+    check_random_stream,
     check_share,
     check_whole,
     shown,
@@ -42,6 +43,7 @@ from scarless.outside.progress import progress_bar
 from scarless.pair.constraints import check_known
 from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, dense, numeric_columns, on_rows, row_values
+from scarless.pair.draws import check_member, default_forest
 from scarless.pair.fitted import FittedPair, StackSource, digest_of
 from scarless.pair.folds import Fold, check_folds
 from scarless.pair.groups import (
@@ -52,7 +54,6 @@ from scarless.pair.groups import (
     widened,
     widened_recalibration,
 )
-from scarless.pair.learners import check_weighted_classifier
 from scarless.pair.logistic import Training, engine_of
 from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import (
@@ -64,30 +65,25 @@ from scarless.pair.recalibrated import (
 )
 from scarless.pair.stack import (
     MAX_COLUMNS_SEARCHED,
-    NAIVE,
     Member,
     cross_fit_member,
     find_columns,
     logistic_member,
     logistic_member_without_attributes,
     mean_logits,
-    naive_member,
     needs_dense,
     recalibrated_logits,
     refuse_sparse,
-    weigh_against_naive,
+    weighed,
     weighted_variance,
 )
 
 #: Smallest number of labelled rows for boosting as a default member, if no propensity attributes are named. Evidence:
 #: with fewer, boosting more often ranks rows worse than the naive model (``benchmarks.few_labels``).
 MIN_LABELLED_FOR_BOOSTING = 20
-#: Default number of pseudo-observations of a stack with named propensity attributes. Evidence: with 0.5 to 4, errors
-#: hardly differ (``benchmarks.class_prior_weights``).
-NAMED_PSEUDO_OBSERVATIONS = 4.0
-#: Default number of pseudo-observations of a stack without named propensity attributes. Evidence: with 2 or 4, the
-#: error of the class prior is larger if labels are few (``benchmarks.class_prior_weights``).
-NAMELESS_PSEUDO_OBSERVATIONS = 1.0
+#: Default number of pseudo-observations of a stack. Evidence: with 4, the class prior is too low if few positives are
+#: labelled, and so are the probabilities (``benchmarks.class_prior_weights``, ``benchmarks.members``).
+PSEUDO_OBSERVATIONS = 1.0
 #: Gain in held-out log-likelihood that each column found to drive the labelling needs. Evidence: a gain of 7 in all,
 #: instead of 7 for each column, raised the error in three times as many tasks (``benchmarks.few_labels``).
 MIN_GAIN_PER_COLUMN = 7.0
@@ -98,10 +94,11 @@ class SARStackingClassifier(PairClassifier):
 
     Recommended if you need good probabilities rather than coefficients, or cannot name the attributes that drive the
     labelling. Each member, a classifier on a set of attributes, is cross-fitted together with a propensity and
-    recalibrated. The members' probabilities are averaged with equal weight, and the mean is recalibrated once more:
+    recalibrated. The members' probabilities are averaged with weights :math:`w_j`, and the mean is recalibrated once
+    more:
 
     .. math:: f(x) = \sigma\bigl(m + a + b\,(\mathrm{logit}\,\bar p(x) - m)\bigr), \qquad
-        \bar p(x) = \tfrac1J\textstyle\sum_j f_j(x).
+        \bar p(x) = \textstyle\sum_j w_j f_j(x).
 
     With named propensity attributes, the propensity is logistic in them, :math:`e(x) = \sigma(\gamma_0 + \gamma' x_e)`.
     Without them, the labels alone cannot show whether the class or the labelling differs between rows. The propensity
@@ -109,18 +106,18 @@ class SARStackingClassifier(PairClassifier):
     The class prior and the propensities depend on this assumption; the members' rankings of rows do not. `fit` also
     searches for columns that seem to drive the labelling (see `find_attributes`).
 
-    All members count equally, because the likelihood of held-out labels measures the product of `f` and `e`, and not
-    `f` alone. There is one exception: without named attributes, a member that ranks held-out labels significantly worse
-    than the naive model has no weight.
+    Members are weighted by the likelihood of held-out labels: if its logarithm is lower by 10, the weight is 1/e of
+    that of the best member, and members with less than 5% of it are left out. The likelihood measures the product of
+    `f` and `e`, and not `f` alone, so small differences hardly change the weights.
 
     Parameters
     ----------
     estimators : list of (name, classifier), optional
-        Members; None as a classifier is the logistic model. By default, the logistic model and scikit-learn's histogram
-        gradient boosting, which needs a dense `X`. Without named propensity attributes, the naive model is also a
-        member, and boosting needs at least 20 labelled rows. Gradient boosting by scikit-learn, LightGBM or XGBoost
-        maximises the likelihood of the labels directly. Other classifiers need ``sample_weight`` and
-        ``predict_proba``, and are fitted by EM.
+        Members; None as a classifier is the logistic model. By default, the logistic model, scikit-learn's histogram
+        gradient boosting, and a forest of extremely randomised trees. Boosting needs a dense `X` and, without named
+        propensity attributes, at least 20 labelled rows. Gradient boosting by scikit-learn, LightGBM or XGBoost
+        maximises the likelihood of the labels directly. Other classifiers with ``sample_weight`` are fitted by EM.
+        Classifiers without it, and the forest, are fitted by `BalancedDraws`.
     propensity_attributes : column selector or "all", optional
         Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
         an encoded attribute selects all of its columns. Use None or "all" if you do not know what drives the labelling.
@@ -128,14 +125,15 @@ class SARStackingClassifier(PairClassifier):
         some unlabelled rows help.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns for the classifiers, each selected like `propensity_attributes`; each classifier is fitted on
-        each set. "auto": two sets, which are all columns, and all columns except the propensity attributes.
+        each set. "auto": two sets, which are all columns, and all columns except the propensity attributes. Of the
+        default members, only the logistic model then uses both sets; boosting and the forest use the second one, unless
+        there are several looks, audits or known values.
     cv : int, splitter or list of pairs, default=5
         Number of folds, splitter, or list of pairs of row indices.
-    C, propensity_C : float, default=1.0
-        Inverse regularisation strength, as in `LogisticRegression`: `propensity_C` of the propensity models, and `C` of
-        the naive model, which is fitted only without named attributes. The logistic member does not use `C`. With
-        named attributes, it chooses from 0.01, 0.1, 1, 10 and 100 the value nearest to 1 that is not clearly worse on
-        held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
+    propensity_C : float, default=1.0
+        Inverse regularisation strength of the propensity models, as in `LogisticRegression`. The logistic member
+        chooses its own: with named attributes, of 0.01, 0.1, 1, 10 and 100 the value nearest to 1 that is not clearly
+        worse on held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
     find_attributes : bool, default=True
         Whether to search for propensity attributes if none are named and there are at most 100 columns. Up to three
         columns are used, with a warning. Together they must raise the log-likelihood of held-out labels by 7 for each
@@ -167,8 +165,8 @@ class SARStackingClassifier(PairClassifier):
     classes_ : array of shape (2,)
         The two label values, sorted.
     members_ : list of Member
-        Each with `name`, `attributes`, `recalibration`, `model`, and `weight`. The weight is 0 if no attributes are
-        named and the member ranks held-out labels significantly worse than the naive model, and otherwise 1.
+        Each with `name`, `attributes`, `recalibration`, `model`, and `weight`, relative to the best member; 0 if the
+        member was left out.
     recalibration_ : Recalibration
         Recalibration of the mean.
     propensity_coef_, propensity_intercept_ : arrays of shape (1, n_features) and (1,)
@@ -218,7 +216,6 @@ class SARStackingClassifier(PairClassifier):
         propensity_attributes: Any = None,
         attribute_sets: Any = "auto",
         cv: Any = 5,
-        C: float = 1.0,
         propensity_C: float = 1.0,
         find_attributes: bool = True,
         labelling: Any = None,
@@ -234,7 +231,6 @@ class SARStackingClassifier(PairClassifier):
         self.propensity_attributes = propensity_attributes
         self.attribute_sets = attribute_sets
         self.cv = cv
-        self.C = C
         self.propensity_C = propensity_C
         self.find_attributes = find_attributes
         self.labelling = labelling
@@ -301,7 +297,8 @@ class SARStackingClassifier(PairClassifier):
         group = None if groups is None else check_groups(groups, X)
         split, audited = None if is_rows_keyword(groups) else group, given.audit if given.audit.size else None
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=split, audit=audited)
-        rows = _StackRows(training, given, given.problem(self.C, self.propensity_C), folds)
+        seed = int(check_random_stream(self.random_state).integers(2**31))
+        rows = _StackRows(training, given, given.problem(1.0, self.propensity_C), folds, seed)
         stack = self._fit_stack(estimators, self._attribute_sets(X, given, named), rows, named)
         self._found, self._gain = np.arange(0), 0.0
         if self._nameless and (columns := self._search(stack, rows)).size:
@@ -343,8 +340,8 @@ class SARStackingClassifier(PairClassifier):
             labelled = float(training.weight @ training.s)
             if sparse.issparse(training.X):
                 self._left_out = (
-                    "X is sparse, and gradient boosting needs dense input, so only logistic models were fitted. If "
-                    "memory allows, pass X.toarray()."
+                    "X is sparse, and gradient boosting needs dense input, so it was left out. If memory allows, pass "
+                    "X.toarray()."
                 )
             elif self._nameless and labelled < MIN_LABELLED_FOR_BOOSTING:
                 self._left_out = (
@@ -352,13 +349,12 @@ class SARStackingClassifier(PairClassifier):
                     f"there are {labelled:g}."
                 )
             if self._left_out is not None:
-                estimators = [(name, classifier) for name, classifier in estimators if classifier is None]
+                estimators = [(name, classifier) for name, classifier in estimators if name != "boosting"]
         self._dense = [name for name, classifier in estimators if needs_dense(classifier)]
         refuse_sparse(training.X, self._dense)
         return estimators
 
     def _check_parameters(self) -> list[tuple[str, Any]]:
-        check_positive(self.C, "C")
         check_positive(self.propensity_C, "propensity_C")
         check_positive(self.tol, "tol")
         check_whole(self.max_iter, "max_iter", at_least=1)
@@ -380,10 +376,9 @@ class SARStackingClassifier(PairClassifier):
         return tags
 
     def _options(self, rows: "_StackRows", *, nameless: bool) -> CrossOptions:
-        weight = NAMELESS_PSEUDO_OBSERVATIONS if nameless else NAMED_PSEUDO_OBSERVATIONS
-        known = check_known(self.known, pseudo_weight=weight)
+        known = check_known(self.known, pseudo_weight=PSEUDO_OBSERVATIONS)
         return CrossOptions(
-            C=self.C,
+            C=1.0,
             propensity_C=self.propensity_C,
             pseudo_weight=known.pseudo_weight,
             tol=self.tol,
@@ -392,6 +387,7 @@ class SARStackingClassifier(PairClassifier):
             follow=ASSUMED_FOLLOW_SLOPE if nameless else 0.0,
             # With extra information, known values are constraints of the problem already.
             known=() if rows.problem.has_extra_information else known.shares,
+            seed=rows.seed,
         )
 
     def _fit_stack(
@@ -400,21 +396,30 @@ class SARStackingClassifier(PairClassifier):
         """Fit and recalibrate all members; without `e_columns`, the propensity depends on the class logit."""
         nameless, training, folds = not e_columns.size, rows.training, rows.folds
         problem, options, members = rows.with_propensity_columns(e_columns), self._options(rows, nameless=nameless), []
-        with progress_bar("stacking", len(estimators) * len(sets), False if self.verbose else None) as advance:
-            for name, classifier in estimators:
-                for attributes, columns in sets.items():
-                    self._print(f"{name}, {attributes}")
-                    place = (training, problem, columns, folds, options)
-                    if classifier is not None:
-                        members.append(cross_fit_member(name, attributes, classifier, *place, self._print))
-                    elif nameless:
-                        members.append(logistic_member_without_attributes(name, attributes, *place))
-                    else:
-                        members.append(logistic_member(name, attributes, *place))
-                    advance()
-        if nameless:
-            members = self._judged_by_naive(members, problem, rows, options)
+        planned = [(*each, name) for each in estimators for name in self._sets_of(each[1], sets, problem)]
+        with progress_bar("stacking", len(planned), False if self.verbose else None) as advance:
+            for name, classifier, attributes in planned:
+                self._print(f"{name}, {attributes}")
+                place = (training, problem, sets[attributes], folds, options)
+                if classifier is not None:
+                    members.append(cross_fit_member(name, attributes, classifier, *place, self._print))
+                elif nameless:
+                    members.append(logistic_member_without_attributes(name, attributes, *place))
+                else:
+                    members.append(logistic_member(name, attributes, *place))
+                advance()
+        members = weighed(members)
         return _Stack(members, self._recalibrated_mean(members, rows, e_columns), e_columns)
+
+    def _sets_of(self, classifier: Any, sets: dict[str, Columns], problem: PairProblem) -> list[str]:
+        """Return the names of the sets of columns that a classifier is fitted on.
+
+        By default, the trees do not use the propensity attributes if there is one label for each row: they would take
+        effects of the labelling for effects on the class. The logistic model is fitted with and without them.
+        """
+        is_default = self.estimators is None and isinstance(self.attribute_sets, str) and self.attribute_sets == "auto"
+        only_others = is_default and classifier is not None and not problem.has_extra_information
+        return list(sets)[-1:] if only_others else list(sets)
 
     def _recalibrated_mean(
         self, members: list[Member], rows: "_StackRows", e_columns: Columns, follow: float | None = None
@@ -443,9 +448,9 @@ class SARStackingClassifier(PairClassifier):
         if not self.find_attributes or self._reader is not None or training.X.shape[1] > MAX_COLUMNS_SEARCHED:
             return np.arange(0)
         self._print("searching for columns that drive the labelling")
-        logits = [each.u for each in stack.members if each.weight and each.name != NAIVE]
+        logits = [each.u for each in stack.members if each.weight]
         tried = None if looks is None else np.setdiff1d(np.arange(self.n_features_in_), looks.taken)
-        found = find_columns(training, logits or [stack.members[-1].u], rows.held, tried=tried)
+        found = find_columns(training, logits, rows.held, tried=tried)
         return np.array([each.column for each in found], dtype=np.intp)
 
     def _better(self, nameless: "_Stack", found: "_Stack", rows: "_StackRows") -> "_Stack":
@@ -476,19 +481,6 @@ class SARStackingClassifier(PairClassifier):
             UserWarning,
         )
         return found
-
-    def _judged_by_naive(
-        self, members: list[Member], problem: PairProblem, rows: "_StackRows", options: CrossOptions
-    ) -> list[Member]:
-        """Return the members, with weight 0 for members that rank labels worse than the naive model.
-
-        With the default `estimators`, the naive model is added as a member.
-        """
-        if self._reader is not None:
-            return members  # only the user's classifiers can read the table, which may not be numeric
-        naive = naive_member(rows.training, problem, rows.folds, options)
-        judged = weigh_against_naive(members, naive, rows.training, rows.folds)
-        return judged if self.estimators is not None or judged[-1] is naive else [*judged, naive]
 
     def _store(self, stack: "_Stack", rows: "_StackRows") -> None:
         training, looks = rows.training, rows.given.looks
@@ -593,7 +585,7 @@ class SARStackingClassifier(PairClassifier):
         worse = [f"{member.name}, {member.attributes}" for member in self.members_ if not member.weight]
         if worse:
             remarks.append(
-                "Members that rank held-out labels significantly worse than the naive model have weight 0: "
+                "Members that were left out, because held-out labels are much less likely with them: "
                 f"{', '.join(map(repr, worse))}."
             )
         remarks += self._attribute_remarks()
@@ -658,6 +650,7 @@ class _StackRows(NamedTuple):
     given: Given
     problem: PairProblem
     folds: list[Fold]
+    seed: int  # of balanced draws
 
     @property
     def held(self) -> Vector:
@@ -703,9 +696,9 @@ def default_boosting() -> HistGradientBoostingClassifier:
 
 
 def _check_estimators(given: Any) -> list[tuple[str, Any]]:
-    """Return the members, by default the logistic model and boosting."""
+    """Return the members, by default the logistic model, boosting and a forest."""
     if given is None:
-        return [("logistic", None), ("boosting", default_boosting())]
+        return [("logistic", None), ("boosting", default_boosting()), ("forest", default_forest())]
     pairs = given if isinstance(given, list | tuple) else []
     if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         raise ValueError(
@@ -719,5 +712,5 @@ def _check_estimators(given: Any) -> list[tuple[str, Any]]:
         )
     for name, classifier in pairs:
         if classifier is not None:
-            check_weighted_classifier(classifier, name)
+            check_member(classifier, name)
     return list(pairs)

@@ -21,7 +21,7 @@ from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import posterior
 from scarless.numerics.looks import LookTerms, detected, look_terms
 from scarless.numerics.objectives import KnownPropensity, PairObjective
-from scarless.numerics.recalibrated import SHIFT, SLOPE, RecalibratedPair
+from scarless.numerics.recalibrated import SHIFT, SLOPE, RecalibratedPair, columns_of_propensities
 from scarless.pair.boosting import Booster, rounds_of_stages
 from scarless.pair.folds import Fold
 from scarless.pair.learners import Learner
@@ -44,6 +44,11 @@ class Propensity(Protocol):
 
     v: Vector
 
+    @property
+    def needs_scores(self) -> bool:
+        """Whether the propensity differs between rows, and is unknown before its start."""
+        ...
+
     def start(self, f: Vector) -> None:
         """Fit the first propensity to the first class probabilities, as in the paper."""
         ...
@@ -55,6 +60,8 @@ class Propensity(Protocol):
 
 class FixedPropensity:
     """A known propensity, which a cross-fit does not update."""
+
+    needs_scores = False
 
     def __init__(self, e: Vector) -> None:
         with np.errstate(divide="ignore"):
@@ -80,6 +87,11 @@ class LogisticPropensity:
         self.problem, self.held = problem, held
         self.others = np.zeros(problem.n_parameters - problem.f.n_parameters)
         self.v: Any = np.zeros(problem.engine.n_rows)
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether the propensity has attributes."""
+        return bool(columns_of_propensities(self.problem.objective).size)
 
     @cached_property
     def _pair(self) -> RecalibratedPair:
@@ -148,6 +160,8 @@ def block_look_logits(X: Any, rows: Rows, objective: PairObjective, beta: Vector
 
 class LearnedPropensity:
     """The user's propensity model, which is cross-fitted like the classifier."""
+
+    needs_scores = True
 
     def __init__(self, learners: list[Learner], X: Any, s: Vector, w: Vector, folds: list[Fold]) -> None:
         self.learners, self.X, self.s, self.w, self.folds = learners, X, s, w, folds
@@ -403,8 +417,8 @@ def boost(
         gradients = [_observed(base, propensity.v[train], evidence.of(train), w[train]) for train, _ in folds]
         u = _advance(boosters, gradients, rounds, tests, folds, u, n_jobs)
         propensity.update(u)
-        values.append(_mean(evidence.value(u, propensity.v), held))
-        means.append(_mean(evidence.label_probability(propensity.v), held))
+        values.append(mean_of(evidence.value(u, propensity.v), held))
+        means.append(mean_of(evidence.label_probability(propensity.v), held))
         progress(f"stage {stage + 1}, held-out log-likelihood per row {values[-1]:.6f}")
         if best is None or values[-1] > values[best[0]] + _MIN_IMPROVEMENT:
             best = stage, u.copy(), propensity.v.copy()
@@ -450,16 +464,16 @@ def alternate(
     u = fit(targets, weight)
     propensity.start(np.asarray(expit(u)))
     values, means = (
-        [_mean(evidence.value(u, propensity.v), held)],
-        [_mean(evidence.label_probability(propensity.v), held)],
+        [mean_of(evidence.value(u, propensity.v), held)],
+        [mean_of(evidence.label_probability(propensity.v), held)],
     )
     best, kept, step, converged = 0, (targets, weight, u, propensity.v), 0, False
     for step in range(1, max_iter + 1):
         targets = evidence.posterior(u, propensity.v)
         u = fit(targets, w)
         propensity.update(u)
-        values.append(_mean(evidence.value(u, propensity.v), held))
-        means.append(_mean(evidence.label_probability(propensity.v), held))
+        values.append(mean_of(evidence.value(u, propensity.v), held))
+        means.append(mean_of(evidence.label_probability(propensity.v), held))
         progress(f"step {step}, held-out log-likelihood per row {values[-1]:.6f}")
         if values[-1] > values[best]:
             best, kept = step, (targets, w, u, propensity.v)
@@ -490,11 +504,7 @@ def _start_propensity(
     propensity: Propensity,
     n_jobs: int | None,
 ) -> float:
-    """Fit the first propensity as in the paper, and return the logit of the class prior.
-
-    The class prior is the labelled share divided by the label frequency, within limits.
-    """
-    share = float(w @ evidence.s) / float(w.sum())
+    """Fit the first propensity as in the paper, and return the logit of the class prior."""
     targets, balanced = evidence.first_targets(w)
     u = np.zeros(w.size)
     for rounds in rounds_of_stages(_START_ROUNDS):
@@ -504,6 +514,15 @@ def _start_propensity(
         booster.restart()
     f = np.asarray(expit(u))
     propensity.start(f)
+    return level_of(f, evidence, propensity, w)
+
+
+def level_of(f: Vector, evidence: Evidence, propensity: Propensity, w: Vector) -> float:
+    """Return the logit of the class prior: the labelled share divided by the label frequency, within limits.
+
+    `f` are the probabilities of a classifier of labelled against unlabelled rows, both with the same total weight.
+    """
+    share = float(w @ evidence.s) / float(w.sum())
     frequency = float((w * f) @ evidence.label_probability(propensity.v)) / float(w @ f)
     return float(logit(np.clip(share / frequency, 1.1 * share if share < 0.5 else share, 0.95)))
 
@@ -563,5 +582,6 @@ def _logistic(t: Vector, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]
     return gradient
 
 
-def _mean(values: Vector, w: Vector) -> float:
+def mean_of(values: Vector, w: Vector) -> float:
+    """Return a weighted mean."""
     return float(w @ values) / float(w.sum())

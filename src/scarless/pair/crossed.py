@@ -48,6 +48,7 @@ from scarless.pair.cross_fit import (
     evidence_of,
     held_out,
 )
+from scarless.pair.draws import Drawn, draws_of, fit_draws
 from scarless.pair.fit import FitOptions, fit_pair
 from scarless.pair.folds import Fold
 from scarless.pair.learners import as_learner, refuse_gaps
@@ -88,6 +89,7 @@ class CrossOptions:
     window: int = 10  # EM ends if this many steps together gain less than `tol`
     follow: float = 0.0  # slope of the propensity's logit in the class logit, if no propensity attributes were named
     known: tuple[KnownShare, ...] = ()  # known values that refer to all rows
+    seed: int = 0  # of balanced draws
 
 
 @dataclass(frozen=True)
@@ -334,7 +336,7 @@ def fit_classifier(
     options: CrossOptions,
     progress: ProgressText,
 ) -> CrossFit:
-    """Fit a classifier in folds: by `boost` if `booster_kind` supports it, otherwise by expectation maximisation."""
+    """Fit a classifier in folds: by boosting if `booster_kind` supports it, by draws or by expectation maximisation."""
     if classifier is not None and booster_kind(classifier) is not None:
         boosters = boosters_of(classifier, X, evidence.s, folds)
         most, n_jobs = max_rounds(classifier), options.n_jobs
@@ -348,6 +350,10 @@ def fit_classifier(
             patience=_PATIENCE_ROUNDS,
             n_jobs=n_jobs,
             progress=progress,
+        )
+    if classifier is not None and (draws := draws_of(classifier)) is not None:
+        return fit_draws(
+            draws, X, evidence, w, folds, propensity, seed=options.seed, n_jobs=options.n_jobs, progress=progress
         )
     learners = [as_learner(classifier, name="estimator", C=options.C) for _ in folds]
     return alternate(
@@ -366,7 +372,9 @@ def fit_classifier(
 
 
 def model_of(model: Any) -> Any:
-    """Return the booster or estimator of one fold, as listed in the attribute `estimators_`."""
+    """Return the booster or estimator of one fold, as listed in the attribute `estimators_`; a list for draws."""
+    if isinstance(model, Drawn):
+        return model.classifiers
     return model.booster if isinstance(model, Boosted) else model.learner.model
 
 
@@ -374,8 +382,9 @@ def importances_of(model: Any) -> Vector | None:
     """Return the feature importances of the model of one fold; None if it has none."""
     if isinstance(model, Boosted):
         return model.booster.importances
-    found = getattr(final_step(model.learner.model), "feature_importances_", None)
-    return None if found is None else np.asarray(found, dtype=np.float64)
+    fitted = model.classifiers if isinstance(model, Drawn) else [model.learner.model]
+    importances = [getattr(final_step(each), "feature_importances_", None) for each in fitted]
+    return None if importances[0] is None else np.mean(np.asarray(importances, dtype=np.float64), axis=0)
 
 
 def warn_about_collapse(fit: CrossFit, name: str) -> None:

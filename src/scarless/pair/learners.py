@@ -242,8 +242,8 @@ class LightGBMLearner:
         return np.asarray(expit(self.base + self.model.predict(X, raw_score=True)))
 
 
-def check_weighted_classifier(estimator: Any, name: str) -> None:
-    """Raise an error unless an estimator accepts row weights and predicts probabilities."""
+def check_classifier(estimator: Any, name: str) -> None:
+    """Raise an error unless an estimator predicts probabilities."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ValueError(
             f"{name} must be an instance of a scikit-learn classifier, such as LogisticRegression(); got {estimator!r}."
@@ -253,6 +253,11 @@ def check_weighted_classifier(estimator: Any, name: str) -> None:
             f"{name}={type(estimator).__name__} has no predict_proba. Use a classifier that predicts probabilities, or "
             "wrap this classifier in sklearn.calibration.CalibratedClassifierCV."
         )
+
+
+def check_weighted_classifier(estimator: Any, name: str) -> None:
+    """Raise an error unless an estimator accepts row weights and predicts probabilities."""
+    check_classifier(estimator, name)
     if not takes_weights(estimator):
         raise ValueError(
             f"{name}={type(final_step(estimator)).__name__} does not accept sample_weight in fit. Use a classifier "

@@ -62,7 +62,12 @@ from scarless.pair.search import (
 )
 from scarless.pair.solving import PenalisedProblem
 
-NAIVE = "naive"
+#: A member whose log-likelihood of held-out labels is lower by this number has 1/e of the weight of the best member.
+#: Evidence: on 104 and 91 development tasks, without and with names, weights by 5 lower the mean squared error by .0005
+#: and .0019 and by 10 about as much, compared with equal weights; on large tables, 5 raises it by .003.
+LOG_LIKELIHOOD_SCALE = 10.0
+#: Members with a smaller weight are left out. By judgement.
+MIN_WEIGHT = 0.05
 #: Slopes of the propensity's logit in the class logit that are tried if no propensity attributes were named and looks,
 #: audits or constraints identify the class prior. By judgement.
 FOLLOW_SLOPES_TRIED = (0.0, 0.5, 1.0)
@@ -92,7 +97,7 @@ class Member:
     logits: Callable[[Any], Vector]  # logits of new rows before recalibration
     model: Any
     n_iter: int
-    weight: float = 1.0  # weight in the mean; 0 if the member ranks held-out labels worse than the naive model
+    weight: float = 1.0  # weight in the mean, relative to the best member; see `weighed`
 
     @property
     def f(self) -> Vector:
@@ -186,16 +191,6 @@ def _logits(X: Any, rows: Rows) -> Vector:
     return np.asarray(rows["u"])
 
 
-def naive_member(training: Training, problem: PairProblem, folds: list[Fold], options: CrossOptions) -> Member:
-    """Fit a logistic naive model and recalibrate its out-of-fold logits."""
-    columns = np.arange(training.X.shape[1])
-    rows = _FoldedTraining.of(training, columns, folds)
-    (fit,) = _linear_path(rows, 1.0, (options.C,), np.ones(columns.size), options)
-    linear = LinearMember(columns, fit.beta, options.C)
-    recalibration = recalibrated_logits(training, problem, fit.held_out, folds, options)
-    return Member(NAIVE, "all", fit.held_out, recalibration, linear, linear, 1)
-
-
 def logistic_member_without_attributes(
     name: str,
     attributes: str,
@@ -228,18 +223,12 @@ def logistic_member_without_attributes(
     return Member(name, attributes, u, recalibrated_logits(training, problem, u, folds, options), linear, linear, 1)
 
 
-def weigh_against_naive(members: list[Member], naive: Member, training: Training, folds: list[Fold]) -> list[Member]:
-    """Return the members. A member that ranks held-out labels significantly worse than the naive model gets weight 0.
-
-    If all members have weight 0, the naive model is added.
-    """
-    held = held_out(training.weight, folds)
-    kept = held > 0
-    s, w = training.s[kept], held[kept]
-    weighed = [
-        replace(each, weight=0.0 if ranking_gap(each.u[kept], naive.u[kept], s, w).is_loss else 1.0) for each in members
-    ]
-    return weighed if any(each.weight for each in weighed) else [*weighed, naive]
+def weighed(members: Sequence[Member]) -> list[Member]:
+    """Return the members with their weights in the mean, from the log-likelihood of held-out labels."""
+    gain = np.array([member.recalibration.log_likelihood for member in members])
+    weight = np.exp((gain - gain.max()) / LOG_LIKELIHOOD_SCALE)
+    kept = np.where(weight < MIN_WEIGHT, 0.0, weight)
+    return [replace(member, weight=float(each)) for member, each in zip(members, kept, strict=True)]
 
 
 def gap_to_naive(problem: PairProblem, beta_f: Vector, beta_e: Vector | None = None) -> RankingGap | None:
