@@ -111,11 +111,18 @@ def test_other_numbers_beside_a_default_agree_with_the_source():
     from scarless.models.sar_em_cv import _FOLD_TOL, _penalties
     from scarless.models.sar_stacking import default_boosting
     from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
-    from scarless.pair import boosting, cross_fit, crossed, recalibrated, starts
+    from scarless.pair import boosting, cross_fit, crossed, draws, recalibrated, stack, starts
 
     Cs, trees = _penalties(10, "Cs"), default_boosting()
     assert f"penalties from {Cs[0]:.2g} to {Cs[-1]:.0f}" in METHOD
     assert f"boosting with {trees.max_iter} trees of {trees.max_leaf_nodes} leaves" in METHOD
+    assert f"a forest of {draws.FOREST_DRAWS} trees" in METHOD
+    assert (
+        f"at most {draws.MAX_LABELLED_PER_DRAW:,}; chances 1/e, with e at least {draws.MIN_PROPENSITY_OF_DRAWS}"
+        in METHOD
+    )
+    assert f"e^{{\\ell_j / {stack.LOG_LIKELIHOOD_SCALE:.0f}}}" in METHOD
+    assert f"less than {100 * stack.MIN_WEIGHT:.0f}% of the weight" in METHOD
     assert f"more than {MAX_MATRIX_PARAMETERS:,}\nparameters" in METHOD
     assert f"Tables of {starts.MIN_ROWS_FOR_PARTS:,} rows" in METHOD
     assert f"balanced weights, {cross_fit._START_ROUNDS} rounds" in METHOD
@@ -125,23 +132,6 @@ def test_other_numbers_beside_a_default_agree_with_the_source():
     assert f"\\min(G, {recalibrated._MAX_GAIN_BY_FOLLOWING:.0f})/{recalibrated.LOG_LIKELIHOOD_DIVISOR:.0f}" in METHOD
     assert np.isclose(_FOLD_TOL, 1e-8)
     assert "1e-8 in folds" in METHOD
-
-
-def test_the_penalty_of_a_stack_matters_only_without_named_attributes():
-    """The page and the docstring say so: only the naive model uses it."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(100, 3))
-    s = (rng.random(100) < 0.3 / (1 + np.exp(-2 * X[:, 0]))).astype(float)
-    assert s.sum() < 20  # so that boosting, which is slow, is left out
-
-    def probabilities(named, C):
-        stack = scarless.SARStackingClassifier(
-            propensity_attributes=named, C=C, cv=2, find_attributes=False, random_state=0
-        )
-        return stack.set_params(estimators=None if named is None else [("logistic", None)]).fit(X, s).predict_proba(X)
-
-    assert np.array_equal(probabilities([2], 1e-3), probabilities([2], 1.0))
-    assert not np.allclose(probabilities(None, 1e-3), probabilities(None, 1.0))
 
 
 def test_a_search_does_what_the_program_on_the_page_says():

@@ -1,7 +1,6 @@
 """Few labels and no named attributes: the stack, the warnings of fits, and decision thresholds."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,10 +25,8 @@ from scarless import (
 )
 from scarless.models.messages import warn_if_class_prior_is_uncertain
 from scarless.models.sar_stacking import ASSUMED_FOLLOW_SLOPE, MIN_GAIN_PER_COLUMN, MIN_LABELLED_FOR_BOOSTING
-from scarless.pair.crossed import CrossOptions, one_label_problem
-from scarless.pair.logistic import Training
 from scarless.pair.recalibrated import grid_interval
-from scarless.pair.stack import FoundColumn, mean_logits, naive_member, weigh_against_naive
+from scarless.pair.stack import FoundColumn, mean_logits
 
 
 def labelled_table(n_rows=300, frequency=0.15, seed=0):
@@ -67,28 +64,14 @@ def test_naming_every_column_equals_naming_none(few):
         np.testing.assert_array_equal(models[0].predict_proba(X), other.predict_proba(X))
 
 
-def test_the_naive_model_is_a_member_and_boosting_needs_labels(few, stack):
+def test_boosting_needs_labels(few, stack):
     X, s = few
-    assert [member.name for member in stack.members_] == ["logistic", "boosting", "naive"]
+    assert [member.name for member in stack.members_] == ["logistic", "boosting", "forest"]
     fewer = np.where(np.cumsum(s) <= MIN_LABELLED_FOR_BOOSTING - 1, s, 0)
     model = SARStackingClassifier(cv=2, random_state=0).fit(X, fewer)
-    assert [member.name for member in model.members_] == ["logistic", "naive"]
+    assert [member.name for member in model.members_] == ["logistic", "forest"]
     said = " ".join(str(model.summary()).split())
     assert "Gradient boosting was left out: it needs at least 20 labelled rows, and there are 19" in said
-
-
-def test_a_member_that_ranks_labels_worse_than_the_naive_model_has_weight_0(few):
-    X, s = few
-    folds = [(np.arange(0, 300, 2), np.arange(1, 300, 2)), (np.arange(1, 300, 2), np.arange(0, 300, 2))]
-    options = CrossOptions(1.0, 1.0, 1.0, 1e-4, 200, None, follow=ASSUMED_FOLLOW_SLOPE)
-    training = Training(X, s.astype(float), np.ones(300))
-    naive = naive_member(training, one_label_problem(training, np.arange(0), options), folds, options)
-
-    reversed_ = replace(naive, name="reversed", u=-naive.u)
-    kept = weigh_against_naive([reversed_, replace(naive, name="same")], naive, training, folds)
-    assert [(member.name, member.weight) for member in kept] == [("reversed", 0.0), ("same", 1.0)]
-    alone = weigh_against_naive([reversed_], naive, training, folds)
-    assert [(member.name, member.weight) for member in alone] == [("reversed", 0.0), ("naive", 1.0)]
 
 
 def test_members_without_weight_do_not_change_predictions_and_are_named():
@@ -97,9 +80,8 @@ def test_members_without_weight_do_not_change_predictions_and_are_named():
     options = {"cv": 2, "random_state": 0, "find_attributes": False}
     model = SARStackingClassifier([("l", None)], attribute_sets={"all": None, "noise": [3]}, **options).fit(X, s)
     assert [(member.attributes, member.weight) for member in model.members_] == [("all", 1.0), ("noise", 0.0)]
-    assert "significantly worse than the naive model have weight 0: 'l, noise'." in " ".join(
-        str(model.summary()).split()
-    )
+    said = " ".join(str(model.summary()).split())
+    assert "left out, because held-out labels are much less likely with them: 'l, noise'." in said
     alone = SARStackingClassifier([("l", None)], **options).fit(X, s)
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-9)
 

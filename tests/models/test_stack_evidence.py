@@ -40,7 +40,8 @@ def one_look(seen):
 
 def test_answers_follow_from_the_members_and_the_recalibrated_mean(seen, looked):
     f = [expit(member.recalibration(member.logits(seen.X))) for member in looked.members_]
-    found = expit(looked.recalibration_(logit(np.mean(f, axis=0))))
+    weights = [member.weight for member in looked.members_]
+    found = expit(looked.recalibration_(logit(np.average(f, axis=0, weights=weights))))
     np.testing.assert_allclose(looked.predict_proba(seen.X)[:, 1], found, rtol=1e-9)
     e = expit(seen.X[:, 2] * looked.propensity_coef_[0, 2] + looked.propensity_intercept_[0])
     np.testing.assert_allclose(looked.predict_propensity(seen.X), e, rtol=1e-9)

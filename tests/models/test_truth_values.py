@@ -40,6 +40,8 @@ def test_numeric_parameters_of_estimators_refuse_booleans(cls, name, value):
         options["estimator"] = GaussianNB()
     given = {"propensity": np.full(S.size, 0.5)} if cls is scarless.PropensityWeightedClassifier else {}
     options = {**options, name: value}
+    if cls is scarless.BalancedDraws:
+        cls, options = scarless.SAREMClassifier, {"estimator": cls(GaussianNB(), **options)}
     if cls is scarless.Labelling:
         cls, options = scarless.SAREMClassifier, {"labelling": cls(**options)}
     with pytest.raises(ValueError, match=rf"{name}\b.*(True|False)"):

@@ -433,14 +433,19 @@ class SARStackingClassifier(PairClassifier):
     def _grids_if_attribute_is_missing(self, stack: "_Stack", rows: "_StackRows") -> tuple[ClassPriorGrid, ...]:
         """Return the grid of class priors for a propensity that also rises with the class logit.
 
-        This grid widens the interval, because a propensity attribute may be missing.
+        This grid widens the interval, because a propensity attribute may be missing. It comes from the mean of all
+        members with equal weights: the member with the highest likelihood may be the one whose classifier has taken the
+        effect of the missing attribute for an effect on the class.
         """
         self._missing = 0.0
         if not stack.e_columns.size or rows.problem.class_prior_is_identified:
             return ()
-        other = self._recalibrated_mean(stack.members, rows, stack.e_columns, ASSUMED_FOLLOW_SLOPE)
-        self._missing = other.log_likelihood - stack.recalibration.log_likelihood
-        return (grid_if_propensity_follows(stack.recalibration, other, 1 + len(stack.members)),)
+        members = [replace(member, weight=1.0) for member in stack.members]
+        named, following = (
+            self._recalibrated_mean(members, rows, stack.e_columns, follow) for follow in (0.0, ASSUMED_FOLLOW_SLOPE)
+        )
+        self._missing = following.log_likelihood - named.log_likelihood
+        return (grid_if_propensity_follows(named, following, 1 + len(members)),)
 
     def _search(self, stack: "_Stack", rows: "_StackRows") -> Columns:
         """Return the columns that seem to drive the labelling."""

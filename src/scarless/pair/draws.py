@@ -64,7 +64,7 @@ class BalancedDraws(BaseEstimator):
     In each draw, the classifier is fitted to labelled rows, drawn with probability proportional to :math:`1/e(x)`,
     against as many random unlabelled rows. `SARStackingClassifier` and `SAREMClassifier` cross-fit and recalibrate the
     mean of all draws, like any classifier. They use balanced draws for every classifier whose ``fit`` has no
-    ``sample_weight``, such as nearest neighbours or `MLPClassifier`. Pass a ``BalancedDraws`` to choose the number of
+    ``sample_weight``, such as nearest neighbours. Pass a ``BalancedDraws`` to choose the number of
     draws, or to use draws in place of weights.
 
     **Assumption.** The propensity is the logistic model of the fit. Draws correct the labelling only through it, and
@@ -229,13 +229,15 @@ class _Sampler(NamedTuple):
             return grown_tree(estimator, X, y, rng)
         classifier = seeded_clone(estimator, rng)
         try:
-            return classifier.fit(X, y.astype(np.int64))
+            fitted = classifier.fit(X, y.astype(np.int64))
+            fitted.predict_proba(X[:1])  # Nearest neighbours, for example, first fail when they predict.
         except ValueError as error:
             raise ValueError(
-                f"{type(final_step(classifier)).__name__} cannot be fitted to {positive.size} labelled and "
-                f"{other.size} unlabelled rows, which is one balanced draw: {error} Choose other parameters for it, or "
-                "another classifier."
+                f"{type(final_step(classifier)).__name__} cannot be fitted to a balanced draw of {positive.size} "
+                f"labelled and {other.size} unlabelled rows. Choose other parameters for it, or another classifier. "
+                f"Its error was: {error}"
             ) from error
+        return fitted
 
 
 def _is_tree(estimator: Any, X: Any) -> bool:
