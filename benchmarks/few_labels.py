@@ -30,6 +30,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
+from sklearn.tree import DecisionTreeClassifier
 from tqdm import tqdm
 
 from benchmarks.runner import (
@@ -45,6 +46,7 @@ from benchmarks.runner import (
     timed,
 )
 from scarless import NaiveClassifier, SARStackingClassifier, SCARClassifier
+from scarless.field import PUBaggingClassifier
 
 NAME = "few_labels"
 FOLDER = Path(os.environ.get("SCARLESS_DATA") or Path(__file__).parents[2] / "shared" / "data") / "teisseyre2025"
@@ -160,12 +162,21 @@ def scores(task: Task, f: np.ndarray, accurate: np.ndarray, balanced: np.ndarray
     }
 
 
+def bagging(task: Task) -> Row:
+    """Score PU bagging with trees, which has a ranking and a decision, and no probabilities."""
+    tree = DecisionTreeClassifier(min_samples_leaf=3)
+    model = PUBaggingClassifier(tree, random_state=0).fit(task.X, task.s)
+    called = model.predict(task.X_test) == 1
+    return scores(task, model.decision_function(task.X_test), called, called) | {"brier": float("nan")}
+
+
 METHODS: dict[str, Callable[[Task], Row]] = {
     "oracle": oracle,
     "naive": pu_method(lambda _: NaiveClassifier()),
     "naive, median cut": median_cut,
     "SCAR": pu_method(lambda _: SCARClassifier()),
     "stack": pu_method(lambda seed: SARStackingClassifier(random_state=seed)),
+    "PU bagging, trees": bagging,
 }
 
 

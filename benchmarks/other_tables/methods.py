@@ -23,6 +23,8 @@ from scarless import (
     SAREMClassifierCV,
     SARStackingClassifier,
 )
+from scarless.models.sar_stacking import default_boosting
+from scarless.pair.draws import default_forest
 
 
 @dataclass(frozen=True)
@@ -106,10 +108,17 @@ def boosted(task: Task) -> Answer:
     return answer_of(model.fit(task.X_train, task.s_train), task)
 
 
-def stacked(task: Task) -> Answer:
-    columns = "all" if task.unnamed else task.propensity_columns
-    model = SARStackingClassifier(propensity_attributes=columns, random_state=task.method_seed)
-    return answer_of(model.fit(task.X_train, task.s_train), task)
+def stack_without(left_out: str | None) -> Method:
+    """Return the stack, with all of its default members or with all but one."""
+    members = [("logistic", None), ("boosting", default_boosting()), ("forest", default_forest())]
+    estimators = None if left_out is None else [member for member in members if member[0] != left_out]
+
+    def method(task: Task) -> Answer:
+        columns = "all" if task.unnamed else task.propensity_columns
+        model = SARStackingClassifier(estimators, propensity_attributes=columns, random_state=task.method_seed)
+        return answer_of(model.fit(task.X_train, task.s_train), task)
+
+    return method
 
 
 def unnamed(method: Method) -> Method:
@@ -117,6 +126,7 @@ def unnamed(method: Method) -> Method:
     return lambda task: method(task.without_names())
 
 
+MEMBERS = ("logistic", "boosting", "forest")  # default members of a stack, left out one at a time
 # Methods that see the true classes or the true propensities.
 ORACLES: dict[str, Method] = {
     "supervised": supervised,
@@ -133,8 +143,10 @@ METHODS: dict[str, Method] = {
     "SAREM, no attributes named": unnamed(sarem_all),
     "search": search,
     "boosting": boosted,
-    "stack": stacked,
+    "stack": stack_without(None),
     "search, no attributes named": unnamed(search),
     "boosting, no attributes named": unnamed(boosted),
-    "stack, no attributes named": unnamed(stacked),
+    "stack, no attributes named": unnamed(stack_without(None)),
+    **{f"stack, no {left_out}": stack_without(left_out) for left_out in MEMBERS},
+    **{f"stack, no attributes named, no {left_out}": unnamed(stack_without(left_out)) for left_out in MEMBERS},
 }

@@ -48,7 +48,7 @@ def fitted(pu):
 def test_probabilities_are_the_recalibrated_mean_of_the_members(pu, fitted):
     X = pu.X[:100] + 0.1
     assert [(member.name, member.attributes) for member in fitted.members_] == [
-        ("logistic", "all"), ("logistic", WITHOUT), ("boosting", "all"), ("boosting", WITHOUT)
+        ("logistic", "all"), ("logistic", WITHOUT), ("boosting", WITHOUT)
     ]  # fmt: skip
 
     def moved(found, u):
@@ -145,16 +145,16 @@ def test_the_summary_names_every_member(pu, fitted):
     assert "all together" in text
     assert f"x2 {fitted.propensity_coef_[0, 2]:.3g}" in text
     assert "90% interval" in text
-    assert page.count("<tr>") == 6  # headings, four members, the stack
+    assert page.count("<tr>") == 5  # headings, three members, the stack
     assert repr(summary) == text
 
 
 def test_the_summary_as_a_frame(pu, fitted):
     pytest.importorskip("pandas")
     frame = fitted.summary().to_frame()
-    assert len(frame) == 5
+    assert len(frame) == 4
     assert frame.loc[("all together", ""), "class_prior"] == fitted.class_prior_
-    assert frame.loc[("boosting", WITHOUT), "slope"] == fitted.members_[3].recalibration.slope
+    assert frame.loc[("boosting", WITHOUT), "slope"] == fitted.members_[2].recalibration.slope
     assert (frame["low"] <= frame["high"]).all()
 
 

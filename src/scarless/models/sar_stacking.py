@@ -125,9 +125,9 @@ class SARStackingClassifier(PairClassifier):
         some unlabelled rows help.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns for the classifiers, each selected like `propensity_attributes`; each classifier is fitted on
-        each set. "auto": two sets, which are all columns, and all columns except the propensity attributes. Of the
-        default members, only the logistic model then uses both sets; boosting and the forest use the second one, unless
-        there are several looks, audits or known values.
+        each set. "auto": two sets, which are all columns, and all columns except the propensity attributes. If the
+        logistic model is a member and there is one label for each row, only the logistic model uses both sets; all
+        other classifiers use the second one.
     cv : int, splitter or list of pairs, default=5
         Number of folds, splitter, or list of pairs of row indices.
     propensity_C : float, default=1.0
@@ -396,7 +396,7 @@ class SARStackingClassifier(PairClassifier):
         """Fit and recalibrate all members; without `e_columns`, the propensity depends on the class logit."""
         nameless, training, folds = not e_columns.size, rows.training, rows.folds
         problem, options, members = rows.with_propensity_columns(e_columns), self._options(rows, nameless=nameless), []
-        planned = [(*each, name) for each in estimators for name in self._sets_of(each[1], sets, problem)]
+        planned = self._planned(estimators, sets, problem)
         with progress_bar("stacking", len(planned), False if self.verbose else None) as advance:
             for name, classifier, attributes in planned:
                 self._print(f"{name}, {attributes}")
@@ -411,15 +411,22 @@ class SARStackingClassifier(PairClassifier):
         members = weighed(members)
         return _Stack(members, self._recalibrated_mean(members, rows, e_columns), e_columns)
 
-    def _sets_of(self, classifier: Any, sets: dict[str, Columns], problem: PairProblem) -> list[str]:
-        """Return the names of the sets of columns that a classifier is fitted on.
+    def _planned(
+        self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], problem: PairProblem
+    ) -> list[tuple[str, Any, str]]:
+        """Return the name, the classifier and the set of columns of each member.
 
-        By default, the trees do not use the propensity attributes if there is one label for each row: they would take
-        effects of the labelling for effects on the class. The logistic model is fitted with and without them.
+        By default, if there is one label for each row and the logistic model is a member, the other classifiers do not
+        use the propensity attributes: they would take effects of the labelling for effects on the class.
         """
-        is_default = self.estimators is None and isinstance(self.attribute_sets, str) and self.attribute_sets == "auto"
-        only_others = is_default and classifier is not None and not problem.has_extra_information
-        return list(sets)[-1:] if only_others else list(sets)
+        is_auto = isinstance(self.attribute_sets, str) and self.attribute_sets == "auto"
+        has_logistic = any(classifier is None for _, classifier in estimators)
+        only_others = is_auto and has_logistic and not problem.has_extra_information
+        return [
+            (name, classifier, attributes)
+            for name, classifier in estimators
+            for attributes in (list(sets)[-1:] if only_others and classifier is not None else sets)
+        ]
 
     def _recalibrated_mean(
         self, members: list[Member], rows: "_StackRows", e_columns: Columns, follow: float | None = None
