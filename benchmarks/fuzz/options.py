@@ -29,6 +29,7 @@ from benchmarks.fuzz.base import Base, Maker, Pool, draw, fitted, folder
 from benchmarks.fuzz.tables import TABLES
 from benchmarks.fuzz.vectors import LABELS, PROBABILITIES, PROPENSITIES, WEIGHTS
 from scarless import (
+    BalancedDraws,
     ClassPrior,
     LabelFrequency,
     Labelling,
@@ -159,6 +160,9 @@ STACKS: Pool = {
     "naive Bayes among them": lambda _: [("logistic", None), ("bayes", GaussianNB())],
     "boosting alone": lambda _: [("boosting", HistGradientBoostingClassifier(max_iter=3, random_state=0))],
     "no weights": lambda _: [("neighbours", KNeighborsClassifier(3))],
+    "draws": lambda _: [("draws", BalancedDraws(DecisionTreeClassifier(max_depth=2), n_draws=5, max_labelled=20))],
+    "no draws": lambda _: [("draws", BalancedDraws(KNeighborsClassifier(3), n_draws=0))],
+    "draws of no classifier": lambda _: [("draws", BalancedDraws(None))],
     "class, not a model": lambda _: [("logistic", LogisticRegression)],
     "wrong parameter inside": lambda _: [("logistic", LogisticRegression(C=-1))],
     "clustering inside": lambda _: [("means", KMeans(2, n_init=1, random_state=0))],

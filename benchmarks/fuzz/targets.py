@@ -29,6 +29,7 @@ NOT_CALLED = {
     "Assumption",
     "AuditPlan",
     "AuditedClassPrior",
+    "BalancedDraws",  # a member of a stack
     "Optimum",
     "BootstrapIntervals",
     "Calibration",

@@ -8,9 +8,10 @@ from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from scarless import BalancedDraws, ClassPriorWarning, SAREMClassifier, SARStackingClassifier, load, save
 from scarless.labelling import simulate_labels
@@ -178,3 +179,10 @@ def test_few_labels_give_a_forest_and_a_sentence(table):
         model.predict(X)
     assert 0.1 < model.predict(X, decision="balanced").mean() < 0.9
     assert y.mean() > 0.1
+
+
+@pytest.mark.parametrize("inner", [LogisticRegression(C=-1), ExtraTreeClassifier(min_samples_leaf=-1)])
+def test_parameters_of_the_classifier_are_checked(inner, table):
+    X, s, _ = table
+    with pytest.raises(ValueError, match="parameter of"):
+        SARStackingClassifier([("f", BalancedDraws(inner))], cv=2).fit(X, s)

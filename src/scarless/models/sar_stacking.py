@@ -82,7 +82,7 @@ from scarless.pair.stack import (
 #: with fewer, boosting more often ranks rows worse than the naive model (``benchmarks.few_labels``).
 MIN_LABELLED_FOR_BOOSTING = 20
 #: Default number of pseudo-observations of a stack. Evidence: with 4, the class prior is too low if few positives are
-#: labelled, and so are the probabilities (``benchmarks.class_prior_weights``, ``benchmarks.members``).
+#: labelled, and so are the probabilities (``benchmarks.class_prior_weights``).
 PSEUDO_OBSERVATIONS = 1.0
 #: Gain in held-out log-likelihood that each column found to drive the labelling needs. Evidence: a gain of 7 in all,
 #: instead of 7 for each column, raised the error in three times as many tasks (``benchmarks.few_labels``).
