@@ -215,7 +215,7 @@ class _Sampler(NamedTuple):
         size = int(np.clip(round(self.w[positive].sum()), 1, self.draws.max_labelled))
         n_others = min(size, max(round(self.w[other].sum()), 1))
         rng = np.random.default_rng([self.seed, fold, n_draws])
-        classifiers = []
+        classifiers: list[Any] = []
         with trees_on_one_thread(size):
             for _ in range(n_draws):
                 drawn = drawn_rows(positive, weight, size, rng), drawn_rows(other, self.w[other], n_others, rng)
