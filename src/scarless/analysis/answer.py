@@ -401,7 +401,7 @@ def analyse(
     model : {"search", "stack", "logistic", "boosted"}, default="search"
         "search": logistic models, with penalties chosen by cross-validation (`SAREMClassifierCV`). "logistic": one
         logistic pair (`SAREMClassifier`), the fastest. "boosted": gradient boosting for the class. "stack": a stack of
-        a logistic model and gradient boosting (`SARStackingClassifier`).
+        a logistic model, gradient boosting and a forest (`SARStackingClassifier`).
     scar : bool, default=False
         Whether all positives are equally likely to be labelled (`SCARClassifier`).
     known_propensity : str, optional

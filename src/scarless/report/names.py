@@ -56,7 +56,7 @@ METHOD_NAMES: Mapping[str, MethodName] = {
     "SARStackingClassifier": MethodName(
         "SARStackingClassifier",
         LABELS,
-        "Stack of the logistic model and gradient boosting, with a propensity model.",
+        "Stack of the logistic model, gradient boosting and a forest, with a propensity model.",
         short="SARStacking",
     ),
     "boosted": MethodName("boosted", LABELS, "Gradient boosting for the class, with a propensity model."),
