@@ -95,7 +95,8 @@ class Settings:
         "search", Kind(of_type(str, "text")),
         "search (default): logistic models, with penalties chosen by cross-validation; stack: a logistic model, "
         "gradient boosting and a forest for the class, averaged, with the best probabilities; boosted: gradient "
-        "boosting for the class; logistic: one logistic model for the class, fastest, but its confidence interval is too short",
+        "boosting for the class; logistic: one logistic model for the class, fastest, but its confidence "
+        "interval is too short",
         "--model",
         choices=("search", "stack", "logistic", "boosted"),
     )  # fmt: skip
