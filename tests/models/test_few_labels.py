@@ -375,3 +375,10 @@ def test_few_labels_of_several_looks_get_a_warning():
     looks = (rng.random((60, 2)) < 0.1).astype(int)
     with pytest.warns(ClassPriorWarning, match=r"there are only \d+ labelled rows"):
         SAREMClassifier(propensity_attributes=[1]).fit(X, looks)
+
+
+def test_a_stack_says_that_its_members_rank_labels_worse_than_the_naive_model(few):
+    X, s = few
+    noise = SARStackingClassifier([("l", None)], attribute_sets={"noise": [3]}, cv=2, find_attributes=False)
+    with pytest.warns(UserWarning, match="rank held-out labels worse than the naive model"):
+        noise.set_params(random_state=0).fit(X, s)

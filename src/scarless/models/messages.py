@@ -21,6 +21,7 @@ from scarless.models.summary import (
 )
 from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Solution, Status
+from scarless.numerics.scores import RankingGap
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.constraints import labelling_of
@@ -224,6 +225,16 @@ def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, n
         "which checks its ranking against the naive model.",
         ClassPriorWarning,
     )
+
+
+def warn_if_members_rank_worse(gap: RankingGap, name: str) -> None:
+    """Warn if the mean of the members of a stack ranks held-out labels worse than the naive model."""
+    if gap.is_loss and gap.difference < -MIN_AUC_LOSS_TO_WARN:
+        warn_user(
+            f"{name}: its members rank held-out labels worse than the naive model (area under the ROC curve lower by "
+            f"{-gap.difference:.2f}). Use other members, or the default members.",
+            UserWarning,
+        )
 
 
 # --- remarks

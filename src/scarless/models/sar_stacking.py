@@ -25,6 +25,7 @@ from scarless.models.messages import (
     remarks_on_looks,
     warn_if_all_labelled,
     warn_if_all_positive,
+    warn_if_members_rank_worse,
 )
 from scarless.models.pair import PairClassifier
 from scarless.models.reading import Given, has_more_than_labels, read_table, without_columns
@@ -68,6 +69,7 @@ from scarless.pair.stack import (
     Member,
     cross_fit_member,
     find_columns,
+    gap_of_mean_to_naive,
     logistic_member,
     logistic_member_without_attributes,
     mean_logits,
@@ -304,6 +306,9 @@ class SARStackingClassifier(PairClassifier):
         if self._nameless and (columns := self._search(stack, rows)).size:
             found = self._fit_stack(estimators, self._attribute_sets(X, given, columns), rows, columns)
             stack = self._better(stack, found, rows)
+        if self._nameless and not stack.e_columns.size and training.is_numeric:
+            gap = gap_of_mean_to_naive(stack.members, training, folds, self._options(rows, nameless=True))
+            warn_if_members_rank_worse(gap, type(self).__name__)
         if not more:
             logits = [each.u for each in stack.members if each.weight]
             self._warn_about_driver(training, logits, rows.held, named)

@@ -160,7 +160,8 @@ def fit_draws(
     If the propensity differs between rows and is not known, a few first draws treat all labelled rows alike. Their
     scores give the propensity by which the other draws are made.
     """
-    sampler = _Sampler(draws, readable(draws.estimator, X), evidence.first_targets(w)[0], w, folds, seed, n_jobs)
+    table = in_float32(X) if _is_tree(draws.estimator, X) else X
+    sampler = _Sampler(draws, table, evidence.first_targets(w)[0], w, folds, seed, n_jobs)
     n_draws = max(draws.n_draws, len(folds))
     if propensity.needs_scores:
         progress("first draws, which treat all labelled rows alike")
@@ -284,19 +285,9 @@ def _mean_logit(classifiers: list[Any], X: Any) -> Vector:
     votes = np.zeros(X.shape[0])
     with trees_on_one_thread(X.shape[0]):
         for classifier in classifiers:
-            votes += _vote(classifier, X)
+            is_tree = isinstance(classifier, DecisionTreeRegressor)
+            votes += classifier.predict(X, check_input=False) if is_tree else positive_probability(classifier, X)
     return np.asarray(logit((votes + 0.5) / (len(classifiers) + 1.0)))
-
-
-def _vote(classifier: Any, X: Any) -> Vector:
-    if isinstance(classifier, DecisionTreeRegressor):
-        return np.asarray(classifier.predict(X, check_input=False))
-    return positive_probability(classifier, X)
-
-
-def readable(classifier: Any, X: Any) -> Any:
-    """Return a table in the form that the classifier reads fastest: for trees of scikit-learn, float32."""
-    return in_float32(X) if _is_tree(classifier, X) else X
 
 
 def in_float32(X: Any) -> Any:

@@ -231,6 +231,17 @@ def weighed(members: Sequence[Member]) -> list[Member]:
     return [replace(member, weight=float(each)) for member, each in zip(members, kept, strict=True)]
 
 
+def gap_of_mean_to_naive(
+    members: Sequence[Member], training: Training, folds: list[Fold], options: CrossOptions
+) -> RankingGap:
+    """Compare how well the mean of the members and the naive model rank held-out labels."""
+    rows = _FoldedTraining.of(training, np.arange(training.X.shape[1]), folds)
+    (naive,) = _linear_path(rows, 1.0, (1.0,), np.ones(training.X.shape[1]), options)
+    held = held_out(training.weight, folds)
+    kept = held > 0
+    return ranking_gap(mean_logits(members)[kept], naive.held_out[kept], training.s[kept], held[kept])
+
+
 def gap_to_naive(problem: PairProblem, beta_f: Vector, beta_e: Vector | None = None) -> RankingGap | None:
     """Compare how well a fit and the naive model rank the training labels.
 
