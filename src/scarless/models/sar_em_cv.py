@@ -403,7 +403,7 @@ class SAREMClassifierCV(PairClassifier):
                 labelled=float(problem.totals.labelled),
                 inference=inference,
                 recalibration=recalibration,
-                grids=(recalibration.grid, *(each.grid for each in chosen.possible)),
+                grids=chosen.grids,
             )
         )
         warn_about_units(problem.engine.units, attribute_names(self), name)

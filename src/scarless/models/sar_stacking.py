@@ -393,6 +393,7 @@ class SARStackingClassifier(PairClassifier):
             # With extra information, known values are constraints of the problem already.
             known=() if rows.problem.has_extra_information else known.shares,
             seed=rows.seed,
+            in_stack=True,
         )
 
     def _fit_stack(
@@ -407,7 +408,8 @@ class SARStackingClassifier(PairClassifier):
                 self._print(f"{name}, {attributes}")
                 place = (training, problem, sets[attributes], folds, options)
                 if classifier is not None:
-                    members.append(cross_fit_member(name, attributes, classifier, *place, self._print))
+                    first = mean_logits(weighed(members)) if members else None
+                    members.append(cross_fit_member(name, attributes, classifier, *place, self._print, first))
                 elif nameless:
                     members.append(logistic_member_without_attributes(name, attributes, *place))
                 else:
@@ -434,13 +436,23 @@ class SARStackingClassifier(PairClassifier):
         ]
 
     def _recalibrated_mean(
-        self, members: list[Member], rows: "_StackRows", e_columns: Columns, follow: float | None = None
+        self,
+        members: list[Member],
+        rows: "_StackRows",
+        e_columns: Columns,
+        follow: float | None = None,
+        *,
+        roughly: bool = False,
     ) -> Recalibration:
-        """Return the recalibration of the members' mean, with a propensity that depends on these columns."""
+        """Return the recalibration of the members' mean, with a propensity that depends on these columns.
+
+        With `roughly`, there is no grid of class priors; the log-likelihood is that of the optimum.
+        """
         options = self._options(rows, nameless=not e_columns.size)
         options = options if follow is None else replace(options, follow=follow)
         problem = rows.with_propensity_columns(e_columns)
-        return recalibrated_logits(rows.training, problem, mean_logits(members), rows.folds, options)
+        u = mean_logits(members)
+        return recalibrated_logits(rows.training, problem, u, rows.folds, options, roughly=roughly)
 
     def _grids_if_attribute_is_missing(self, stack: "_Stack", rows: "_StackRows") -> tuple[ClassPriorGrid, ...]:
         """Return the grid of class priors for a propensity that also rises with the class logit.
@@ -453,9 +465,8 @@ class SARStackingClassifier(PairClassifier):
         if not stack.e_columns.size or rows.problem.class_prior_is_identified:
             return ()
         members = [replace(member, weight=1.0) for member in stack.members]
-        named, following = (
-            self._recalibrated_mean(members, rows, stack.e_columns, follow) for follow in (0.0, ASSUMED_FOLLOW_SLOPE)
-        )
+        named = self._recalibrated_mean(members, rows, stack.e_columns, roughly=True)
+        following = self._recalibrated_mean(members, rows, stack.e_columns, ASSUMED_FOLLOW_SLOPE)
         self._missing = following.log_likelihood - named.log_likelihood
         return (grid_if_propensity_follows(named, following, 1 + len(members)),)
 
@@ -478,7 +489,7 @@ class SARStackingClassifier(PairClassifier):
         a propensity that is constant or that rises with the class logit.
         """
         without = [
-            self._recalibrated_mean(stack.members, rows, nameless.e_columns, follow).log_likelihood
+            self._recalibrated_mean(stack.members, rows, nameless.e_columns, follow, roughly=True).log_likelihood
             for stack in (nameless, found)
             for follow in (0.0, ASSUMED_FOLLOW_SLOPE)
         ]

@@ -401,15 +401,20 @@ def boost(
     patience: int,
     n_jobs: int | None,
     progress: ProgressText,
+    first: Vector | None = None,
 ) -> CrossFit:
     """Boost the class logits in all folds, stage by stage, and fit the propensity again after every stage.
 
-    `prepared` contains the boosters of the folds, and the held-out rows of each fold. Boosting ends after `most`
+    `prepared` contains the boosters of the folds, and the held-out rows of each fold. `first` are out-of-fold class
+    logits of another classifier, which give the first propensity; without them, a few rounds of boosting do. Boosting ends after `most`
     rounds, or if the held-out likelihood has not improved for `patience` rounds. The models of the best stage are
     returned.
     """
     boosters, tests = prepared
-    base = _start_propensity(boosters, tests, evidence, w, folds, propensity, n_jobs)
+    if first is None:
+        base = _start_propensity(boosters, tests, evidence, w, folds, propensity, n_jobs)
+    else:
+        base = start_at(first, evidence, propensity, w)
     u, best, held, stages = np.full(w.size, base), None, held_out(w, folds), rounds_of_stages(most)
     values: list[float] = []
     means: list[float] = []
@@ -517,14 +522,26 @@ def _start_propensity(
     return level_of(f, evidence, propensity, w)
 
 
+def start_at(u: Vector, evidence: Evidence, propensity: Propensity, w: Vector) -> float:
+    """Fit the first propensity to the class logits of another classifier, and return the logit of the class prior."""
+    f = np.asarray(expit(u))
+    propensity.start(f)
+    propensity.update(u)
+    return _logit_of_prior(mean_of(f, w), evidence, w)
+
+
 def level_of(f: Vector, evidence: Evidence, propensity: Propensity, w: Vector) -> float:
     """Return the logit of the class prior: the labelled share divided by the label frequency, within limits.
 
     `f` are the probabilities of a classifier of labelled against unlabelled rows, both with the same total weight.
     """
-    share = float(w @ evidence.s) / float(w.sum())
     frequency = float((w * f) @ evidence.label_probability(propensity.v)) / float(w @ f)
-    return float(logit(np.clip(share / frequency, 1.1 * share if share < 0.5 else share, 0.95)))
+    return _logit_of_prior(mean_of(evidence.s, w) / frequency, evidence, w)
+
+
+def _logit_of_prior(prior: float, evidence: Evidence, w: Vector) -> float:
+    share = mean_of(evidence.s, w)
+    return float(logit(np.clip(prior, 1.1 * share if share < 0.5 else share, 0.95)))
 
 
 def _advance(

@@ -90,6 +90,7 @@ class CrossOptions:
     follow: float = 0.0  # slope of the propensity's logit in the class logit, if no propensity attributes were named
     known: tuple[KnownShare, ...] = ()  # known values that refer to all rows
     seed: int = 0  # of balanced draws
+    in_stack: bool = False  # whether the classifier is a member of a stack, whose mean has the grid of a missing attribute
 
 
 @dataclass(frozen=True)
@@ -149,12 +150,14 @@ def cross_fit(
     progress: ProgressText,
     *,
     propensity_model: Any = None,
+    first: Vector | None = None,
 ) -> Crossed:
     """Fit a classifier in folds, together with propensities, and recalibrate both.
 
     `problem` contains the observations of the training rows. Its likelihood and constraints refer to the columns of
     ``training.X``. The class model and the table of `problem` are not used. With one label for each row,
-    `propensity_model` can be a model of the user that replaces the logistic propensity.
+    `propensity_model` can be a model of the user that replaces the logistic propensity. `first` are out-of-fold class
+    logits of another classifier. If they are given, boosting and balanced draws take their first propensity from them.
     """
     X, e_columns = training.X, columns_of_propensities(problem.objective)
     sees_all = not problem.has_extra_information and bool(np.isin(f_columns, e_columns).all())
@@ -171,7 +174,7 @@ def cross_fit(
         scored = scored._replace(pseudo_observations=pseudo)
         propensity = LogisticPropensity(scored, held=sees_all)
     evidence, f_table = evidence_of(scored), take_columns(X, f_columns)
-    fit = fit_classifier(classifier, f_table, evidence, training.weight, folds, propensity, options, progress)
+    fit = fit_classifier(classifier, f_table, evidence, training.weight, folds, propensity, options, progress, first)
     propensity.v = fit.v  # go back to the best step, which may not be the last one
     propensity.update(fit.u)
     if isinstance(propensity, LearnedPropensity):
@@ -191,7 +194,7 @@ def cross_fit(
     settings |= {"start": propensity.others} if problem.has_extra_information else {}
     found = recalibrate(rows, hold=propensity.others if sees_all else None, follow=options.follow, **settings)
     following_grid = None
-    if e_columns.size and not (sees_all or options.follow or problem.class_prior_is_identified):
+    if e_columns.size and not (sees_all or options.in_stack or options.follow or problem.class_prior_is_identified):
         following_grid = grid_if_propensity_follows(found, recalibrate(rows, follow=ASSUMED_FOLLOW_SLOPE, **settings))
     objective, parameters = found.on_table_of_logits(scored.objective)
     return Crossed(fit, None, found, f_columns, e_columns, objective, parameters, following_grid, tilt)
@@ -335,6 +338,7 @@ def fit_classifier(
     propensity: Propensity,
     options: CrossOptions,
     progress: ProgressText,
+    first: Vector | None = None,
 ) -> CrossFit:
     """Fit a classifier in folds: by boosting if `booster_kind` supports it, by draws or by expectation maximisation."""
     if classifier is not None and booster_kind(classifier) is not None:
@@ -350,10 +354,20 @@ def fit_classifier(
             patience=_PATIENCE_ROUNDS,
             n_jobs=n_jobs,
             progress=progress,
+            first=first,
         )
     if classifier is not None and (draws := draws_of(classifier)) is not None:
         return fit_draws(
-            draws, X, evidence, w, folds, propensity, seed=options.seed, n_jobs=options.n_jobs, progress=progress
+            draws,
+            X,
+            evidence,
+            w,
+            folds,
+            propensity,
+            seed=options.seed,
+            n_jobs=options.n_jobs,
+            progress=progress,
+            first=first,
         )
     learners = [as_learner(classifier, name="estimator", C=options.C) for _ in folds]
     return alternate(

@@ -24,7 +24,15 @@ from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.folds import FoldedRows, block_products, held_out_logits, times_scored
 from scarless.pair.optima import Selection, best_fit
 from scarless.pair.problem import PairProblem
-from scarless.pair.recalibrated import LOGIT_CAP, Recalibration, recalibrate, recalibrate_roughly
+from scarless.pair.recalibrated import (
+    ASSUMED_FOLLOW_SLOPE,
+    LOGIT_CAP,
+    ClassPriorGrid,
+    Recalibration,
+    grid_if_propensity_follows,
+    recalibrate,
+    recalibrate_roughly,
+)
 from scarless.pair.starts import Start, make_paper_start
 
 MIN_ROWS_FOR_CURVATURE = 10_000  # for larger tables, fits reuse the Hessian of a neighbouring penalty
@@ -483,7 +491,7 @@ class RecalibratedPairFit(NamedTuple):
     f: Vector
     e: Vector
     recalibration: Recalibration
-    possible: list[Recalibration]  # one for each set of attributes that the labels do not rule out
+    grids: tuple[ClassPriorGrid, ...]  # for intervals
 
 
 def held_out_rows(fits: list[FoldFits], folded: FoldedRows, candidate: int) -> Engine:
@@ -518,23 +526,26 @@ def combine(
     """Recalibrate each member, average their logits, and recalibrate the mean; a single member is recalibrated once.
 
     `members` contains the problem of each member, its fit to all rows, and its index among the candidates. All
-    `possible` candidates, which include the members, are recalibrated for intervals.
+    `possible` candidates, which include the members, are recalibrated for intervals. If some columns are no propensity
+    attributes, one of those may be missing, so intervals also use a propensity that rises with the class logit.
     """
     problem, n_columns = members[0][0], folded.engine.n_columns
     hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e.indices.size == n_columns else None
 
-    def recalibrated(rows: Engine) -> Recalibration:
-        return recalibrate(problem._replace(engine=rows), pseudo_weight=pseudo_weight, hold=hold)
+    def recalibrated(rows: Engine, follow: float = 0.0) -> Recalibration:
+        return recalibrate(problem._replace(engine=rows), pseudo_weight=pseudo_weight, hold=hold, follow=follow)
 
     beta = np.zeros(n_columns + 1)
     found: list[Recalibration] = []
     for of_member, fit, candidate in members:
-        found.append(recalibrated(held_out_rows(fits, folded, candidate)))
+        rows = held_out_rows(fits, folded, candidate)
+        found.append(recalibrated(rows))
         beta[np.append(of_member.f.indices, n_columns)] += found[-1].of_linear(fit.f) / len(members)
     last = found[0]
     if len(members) > 1:
         fold_models = [[fit.models[candidate].linear(n_columns) for fit in fits] for *_, candidate in members]
-        last = recalibrated(folded.engine.derive(_mean_logits, fold_models, found, keep=True))
+        rows = folded.engine.derive(_mean_logits, fold_models, found, keep=True)
+        last = recalibrated(rows)
         beta = last.of_linear(beta)
     columns = np.unique(np.concatenate([of_member.f.indices for of_member, *_ in members]))
     # Coefficients were multiplied by a slope. C is multiplied by its square, so that the penalty stays the same.
@@ -543,7 +554,11 @@ def combine(
     whole = problem.with_class_design(Design.of(columns))._replace(C=C)
     chosen = {candidate for *_, candidate in members}
     others = [recalibrated(held_out_rows(fits, folded, other)) for other in possible if other not in chosen]
-    return RecalibratedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, [*found, *others])
+    grids = [last.grid, *(each.grid for each in (*found, *others))]
+    if problem.e.indices.size and hold is None:
+        following = recalibrated(rows, ASSUMED_FOLLOW_SLOPE)
+        grids.append(grid_if_propensity_follows(last, following, len(grids)))
+    return RecalibratedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, tuple(grids))
 
 
 def _mean_logits(X: Any, rows: Rows, fold_models: list[list[Vector]], found: list[Recalibration]) -> dict[str, Any]:
