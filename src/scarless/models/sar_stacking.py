@@ -1,5 +1,6 @@
 """Stacking of cross-fitted classifiers for positive and unlabelled data with biased labels."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, cast
 
@@ -41,6 +42,7 @@ from scarless.numerics.arrays import ArrayLike, Columns, Vector
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.outside.progress import progress_bar
+from scarless.pair.boosting import booster_kind
 from scarless.pair.constraints import check_known
 from scarless.pair.cross_fit import held_out
 from scarless.pair.crossed import CrossOptions, counted, dense, numeric_columns, on_rows, row_values
@@ -301,11 +303,15 @@ class SARStackingClassifier(PairClassifier):
         folds = check_folds(self.cv, training, everything, self.random_state, name="cv", groups=split, audit=audited)
         seed = int(check_random_stream(self.random_state).integers(2**31))
         rows = _StackRows(training, given, given.problem(1.0, self.propensity_C), folds, seed)
-        stack = self._fit_stack(estimators, self._attribute_sets(X, given, named), rows, named)
+        late = self._fitted_last(estimators, training)
+        stack = self._fit_stack(estimators, self._attribute_sets(X, given, named), rows, named, without=late)
         self._found, self._gain = np.arange(0), 0.0
         if self._nameless and (columns := self._search(stack, rows)).size:
-            found = self._fit_stack(estimators, self._attribute_sets(X, given, columns), rows, columns)
-            stack = self._better(stack, found, rows)
+            sets = self._attribute_sets(X, given, columns)
+            stack = self._better(stack, self._fit_stack(estimators, sets, rows, columns, without=late), rows)
+        if late:
+            sets = self._attribute_sets(X, given, stack.e_columns)
+            stack = self._fit_stack(estimators, sets, rows, stack.e_columns, begun=stack.members)
         if self._nameless and not stack.e_columns.size and training.is_numeric:
             gap = gap_of_mean_to_naive(stack.members, training, folds, self._options(rows, nameless=True))
             warn_if_members_rank_worse(gap, type(self).__name__)
@@ -396,13 +402,30 @@ class SARStackingClassifier(PairClassifier):
             in_stack=True,
         )
 
+    def _fitted_last(self, estimators: list[tuple[str, Any]], training: Training) -> list[str]:
+        """Return the members that are fitted after the search for propensity attributes: boosting, the slowest."""
+        boosted = [name for name, each in estimators if each is not None and booster_kind(each) is not None]
+        is_searched = self._nameless and self._can_search(training)
+        return boosted if is_searched and len(boosted) < len(estimators) else []
+
     def _fit_stack(
-        self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], rows: "_StackRows", e_columns: Columns
+        self,
+        estimators: list[tuple[str, Any]],
+        sets: dict[str, Columns],
+        rows: "_StackRows",
+        e_columns: Columns,
+        *,
+        begun: Sequence[Member] = (),
+        without: Sequence[str] = (),
     ) -> "_Stack":
-        """Fit and recalibrate all members; without `e_columns`, the propensity depends on the class logit."""
+        """Fit and recalibrate all members; without `e_columns`, the propensity depends on the class logit.
+
+        Members that have `begun` the stack are not fitted again. Estimators with a name in `without` are left out.
+        """
         nameless, training, folds = not e_columns.size, rows.training, rows.folds
-        problem, options, members = rows.with_propensity_columns(e_columns), self._options(rows, nameless=nameless), []
-        planned = self._planned(estimators, sets, problem)
+        problem, options = rows.with_propensity_columns(e_columns), self._options(rows, nameless=nameless)
+        members, left_out = list(begun), {*without, *(member.name for member in begun)}
+        planned = [each for each in self._planned(estimators, sets, problem) if each[0] not in left_out]
         with progress_bar("stacking", len(planned), False if self.verbose else None) as advance:
             for name, classifier, attributes in planned:
                 self._print(f"{name}, {attributes}")
@@ -415,7 +438,8 @@ class SARStackingClassifier(PairClassifier):
                 else:
                     members.append(logistic_member(name, attributes, *place))
                 advance()
-        members = weighed(members)
+        order = [name for name, _ in estimators]
+        members = weighed(sorted(members, key=lambda member: order.index(member.name)))
         return _Stack(members, self._recalibrated_mean(members, rows, e_columns), e_columns)
 
     def _planned(
@@ -470,10 +494,14 @@ class SARStackingClassifier(PairClassifier):
         self._missing = following.log_likelihood - named.log_likelihood
         return (grid_if_propensity_follows(named, following, 1 + len(members)),)
 
+    def _can_search(self, training: Training) -> bool:
+        """Whether columns are searched for propensity attributes if none are named."""
+        return self.find_attributes and self._reader is None and training.X.shape[1] <= MAX_COLUMNS_SEARCHED
+
     def _search(self, stack: "_Stack", rows: "_StackRows") -> Columns:
         """Return the columns that seem to drive the labelling."""
         training, looks = rows.training, rows.given.looks
-        if not self.find_attributes or self._reader is not None or training.X.shape[1] > MAX_COLUMNS_SEARCHED:
+        if not self._can_search(training):
             return np.arange(0)
         self._print("searching for columns that drive the labelling")
         logits = [each.u for each in stack.members if each.weight]
