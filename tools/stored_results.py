@@ -184,10 +184,10 @@ def means(results: Results) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {method: {} for method in results.methods if method in there}
     for score in results.scores(FIELD_SCORES):
         cases = results.case_means(score).reshape(-1, len(results.methods))
-        for method in found:
+        for method, scores in found.items():
             values = cases[:, results.methods.index(method)]
             values = values[np.isfinite(values)]
-            found[method][score] = float(values.mean()) if values.size else float("nan")
+            scores[score] = float(values.mean()) if values.size else float("nan")
     return found
 
 

@@ -511,7 +511,8 @@ def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any, by: str) -> Fit:
 def _decision(model: Any, X: Matrix, f: Vector, by: str, *, probable: bool) -> Vector | None:
     """Return 1 for the rows that a method calls positive; without `predict`, those with a probability of 1/2 or more.
 
-    If `by` is not empty, it is the argument `decision` of `predict`. Scores that are no probabilities need `predict`; without it, there is no decision.
+    If `by` is not empty, it is the argument `decision` of `predict`. Scores that are no probabilities need `predict`;
+    without it, there is no decision.
     """
     by_half = (f >= 0.5).astype(np.float64) if probable else None
     if not hasattr(model, "predict"):

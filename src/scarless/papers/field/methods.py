@@ -38,7 +38,6 @@ METHOD_NAMES = {
     "scar-elkan-noto": MethodName("SCAR-Elkan-Noto", LABELS, "One label frequency, estimated by Elkan and Noto."),
     "scar-best-bin": MethodName("SCAR-best-bin", LABELS, "One label frequency for all rows, estimated by best bin."),
     "sarem-nameless": MethodName("SAREM, no names", LABELS, "SAREMClassifier; every attribute may drive the labels."),
-    "sarem-nameless-balanced": MethodName("SAREM, no names, balanced", LABELS, f"The same fit; {_BALANCED}"),
     "search": MethodName("search", LABELS, "SAREMClassifierCV, told the names of the propensity attributes."),
     "sarem-boosted": MethodName("SAREM, boosted", LABELS, "SAREMClassifier with boosting for the class, told names."),
     "stack": MethodName("stack", LABELS, "SARStackingClassifier, told the names of the propensity attributes."),

@@ -36,9 +36,9 @@ NOTE = (
     "A case is a dataset with a labelling mechanism and a label frequency. Means are over cases; differences are "
     "paired by run, and their 95% intervals are t intervals over datasets. Only methods with results in every case are "
     "ranked. In each question, methods compete that know what it says, or nothing. Under mechanisms by class "
-    "probability there are no names to know, so methods that are told names then know nothing. A method of ours whose "
-    "name ends with balanced is scored by predict(X, decision='balanced'), which cuts at the estimated class prior; the "
-    "same method without this word is scored by predict, which cuts at 1/2, for accuracy. Our losses by own decision "
+    "probability there are no names to know, so methods that are told names then know nothing. Methods of ours "
+    "whose names end with balanced decide by predict(X, decision='balanced'), which cuts at the estimated class prior; "
+    "the same methods without this word decide by predict, which cuts at 1/2, for accuracy. Our losses by own decision "
     "are those of the balanced decision, because many methods of the field choose their cut-off for balanced accuracy."
 )
 
