@@ -2,12 +2,12 @@
 
     python tools/stored_results.py store field results/field
     python tools/stored_results.py write field
-    python tools/stored_results.py restore field results/field
+    python tools/stored_results.py restore field results/field --without stack stack-balanced
 
 `store` reads a folder of `scarless reproduce` and writes `papers/NAME/records.csv.gz`, with five decimals. `write`
 makes the page, the tables and the figures of that folder from these records, and the tables of the README and of the
 documentation. `restore` writes the stored records into a new folder, where `scarless reproduce` then computes the runs
-that are missing.
+that are missing, among them all runs of the methods after `--without`.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import gzip
 import io
 import json
 import re
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from scarless.experiments import Spec, Store
+from scarless.experiments.entries import did_you_mean
 from scarless.experiments.store import KEY, RECORDS, TIMINGS, comparable_timings, key_of
 from scarless.papers import EXPERIMENTS
 from scarless.report import build_report, render_figure, render_page
@@ -44,7 +46,9 @@ MARKS = "<!-- {} -->"  # begin and end of a table that this program writes into 
 FIELD_SCORES = ("balanced_accuracy", "balanced_accuracy_at_prior", "auc_f", "mse_f", "mse_e")
 README_METHODS = {  # methods of the table in the README
     "stack": "`SARStackingClassifier`, attributes named",
+    "stack-balanced": "`SARStackingClassifier`, attributes named, *balanced*",
     "stack-nameless": "`SARStackingClassifier()`",
+    "stack-nameless-balanced": "`SARStackingClassifier()`, *balanced*",
     "bagging-trees": "PU bagging, trees (2014)",
     "lbe": "LBE (2022)",
     "ntc-tmi": "NTC-tMI (2025)",
@@ -80,14 +84,18 @@ def store(name: str, source: Path) -> None:
     (folder_of(name) / PLACE).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def restore(name: str, target: Path) -> None:
-    """Write the stored records of an experiment into a new folder of `scarless reproduce`."""
+def restore(name: str, target: Path, without: Sequence[str] = ()) -> None:
+    """Write the stored records into a new folder of `scarless reproduce`, without the records of some methods."""
     if target.exists():
         raise SystemExit(f"{target} exists already. Name a new folder.")
-    records, timings, _ = read(name)
+    records, timings, manifest = read(name)
+    for method in without:
+        if method not in manifest["spec"]["methods"]:
+            hint = did_you_mean(method, manifest["spec"]["methods"])
+            raise SystemExit(f"{method!r} is not a method of {name}. {hint}".rstrip())
     target.mkdir(parents=True)
     for file, rows in ((RECORDS, records), (TIMINGS, timings)):
-        lines = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
+        lines = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows if row["method"] not in without)
         (target / file).write_text(lines, encoding="utf-8")
 
 
@@ -171,22 +179,24 @@ def replaced(text: str, mark: str, table: str) -> str:
 
 
 def means(results: Results) -> dict[str, dict[str, float]]:
-    """Return the mean of each score over all cases, by method; without the score, NaN."""
-    found: dict[str, dict[str, float]] = {method: {} for method in results.methods}
+    """Return the mean of each score over all cases, by method; without the score, NaN. Methods need a finished run."""
+    there = {row.method for row in results.runs}
+    found: dict[str, dict[str, float]] = {method: {} for method in results.methods if method in there}
     for score in results.scores(FIELD_SCORES):
         cases = results.case_means(score).reshape(-1, len(results.methods))
-        for i, method in enumerate(results.methods):
-            values = cases[np.isfinite(cases[:, i]), i]
-            found[method][score] = float(values.mean()) if values.size else float("nan")
+        for method, scores in found.items():
+            values = cases[:, results.methods.index(method)]
+            values = values[np.isfinite(values)]
+            scores[score] = float(values.mean()) if values.size else float("nan")
     return found
 
 
 def field_table(results: Results) -> str:
-    """Return the table of all methods, as Markdown, sorted by what they know and by balanced accuracy."""
+    """Return the table of all methods with results, as Markdown, sorted by what they know and by balanced accuracy."""
     found = means(results)
     scores = results.scores(FIELD_SCORES)
     head = ["Method", "Knows", *(SCORES[score].label for score in scores)]
-    order = sorted(results.methods, key=lambda each: (results.order_of(each), -found[each]["balanced_accuracy"]))
+    order = sorted(found, key=lambda each: (results.order_of(each), -found[each]["balanced_accuracy"]))
     lines = [
         [results.label(each), results.knows(each), *(_number(found[each].get(score)) for score in scores)]
         for each in order
@@ -195,11 +205,15 @@ def field_table(results: Results) -> str:
 
 
 def readme_table(results: Results) -> str:
-    """Return a short table of some methods, as Markdown."""
+    """Return a short table of some methods, as Markdown; those without results are left out."""
     found = means(results)
     scores = ("balanced_accuracy", "auc_f", "mse_f")
     head = ["Method", "Balanced accuracy", "ROC-AUC", "Squared error"]
-    lines = [[label, *(_number(found[name].get(score)) for score in scores)] for name, label in README_METHODS.items()]
+    lines = [
+        [label, *(_number(found[name].get(score)) for score in scores)]
+        for name, label in README_METHODS.items()
+        if name in found
+    ]
     return _markdown(head, lines)
 
 
@@ -218,11 +232,12 @@ def main() -> None:
     parser.add_argument("what", choices=("store", "write", "restore"))
     parser.add_argument("name", choices=[name for name in EXPERIMENTS if name != "bekker2019"])
     parser.add_argument("source", type=Path, nargs="?", help="folder of `scarless reproduce`, for store and restore")
+    parser.add_argument("--without", nargs="+", default=[], metavar="METHOD", help="for restore: methods to run again")
     options = parser.parse_args()
     if options.what != "write" and options.source is None:
         parser.error(f"{options.what} needs a folder of `scarless reproduce`")
     if options.what == "restore":
-        restore(options.name, options.source)
+        restore(options.name, options.source, options.without)
         print(f"Compute the missing runs: scarless reproduce {options.name} --out {options.source}")
         return
     if options.what == "store":

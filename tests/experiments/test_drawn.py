@@ -12,12 +12,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from scarless.experiments import Cell, Spec, protocol, read_spec, run_experiment
-from scarless.experiments.entries import CURVE_PARAMETERS, DRAWN, DRAWN_PARAMETERS, LEVELS, OWN_KEYS, TOLD
+from scarless.experiments.entries import CURVE_PARAMETERS, DECISIONS, DRAWN, DRAWN_PARAMETERS, LEVELS, OWN_KEYS, TOLD
 from scarless.experiments.methods import METHODS, OUR_ESTIMATORS, Bench, EstimatorMethod, KeptFits, knows_of
 from scarless.experiments.protocol import Propensities, label, prepare, sampled_rows, split_rows, varying_columns
 from scarless.experiments.spec import QUESTION_SCORES, SCALINGS, SEEDS
 from scarless.labelling import ClassProbabilityCurve
 from scarless.labelling.mechanisms import NAMED_CURVES
+from scarless.models import SAREMClassifier
 
 N = 600
 
@@ -348,6 +349,38 @@ def test_a_method_that_cannot_be_told_the_prior_is_refused(read):
         EstimatorMethod("PGlinClassifier", {}, "prior").check()
 
 
+def test_a_second_row_with_another_decision_shares_the_fit(tmp_path, monkeypatch):
+    fits = []
+
+    class Counted(SAREMClassifier):
+        def fit(self, X, y):
+            fits.append(1)
+            return super().fit(X, y)
+
+    monkeypatch.setitem(OUR_ESTIMATORS, "SAREMClassifier", Counted)
+    (tmp_path / "spec.toml").write_text(
+        'datasets = ["simulated"]\nn_splits = 1\nn_labellings = 1\nmax_rows = 400\n[methods]\nuse = []\n'
+        '[methods.once]\nestimator = "SAREMClassifier"\n'
+        f'[methods.again]\nestimator = "SAREMClassifier"\ndecision = "balanced"\n{OFTEN}'
+    )
+    spec = read_spec(tmp_path / "spec.toml")
+    again, once = run_experiment(spec, tmp_path / "both").records()
+    assert len(fits) == 1
+    differing = {name for name in {*once, *again} if again.get(name) != once.get(name)}
+    of_decision = {"accuracy", "balanced_accuracy", "f1", "share_positive", "warnings"}
+    assert {"method", "share_positive"} <= differing <= {"method", *of_decision}
+    alone = run_experiment(replace(spec, methods=("again",)), tmp_path / "one").records()
+    assert alone == [again]
+
+
+def test_a_decision_needs_an_estimator_that_has_it(tmp_path):
+    with pytest.raises(ValueError, match=r"predict of 'PGlinClassifier' has no parameter decision\. Remove decision"):
+        EstimatorMethod("PGlinClassifier", decision="balanced").check()
+    (tmp_path / "spec.toml").write_text('[methods.x]\nestimator = "SCARClassifier"\ndecision = "best"')
+    with pytest.raises(ValueError, match=r"decision must be one of balanced; it is 'best'"):
+        read_spec(tmp_path / "spec.toml")
+
+
 @pytest.mark.parametrize("C", [0.01, 1.0])
 def test_estimators_of_this_package_have_the_penalty_of_the_specification(read, C):
     bench = bench_of(read, f"C = {C}\n{OFTEN}")
@@ -550,5 +583,5 @@ def test_the_page_names_every_choice():
     entries -= {"own_datasets", "own_methods", "own_mechanisms", "folder"}
     words = [*OUR_ESTIMATORS, *METHODS, *NAMED_CURVES, *QUESTION_SCORES, *parameters, *CURVE_PARAMETERS, *entries]
     assert [word for word in words if not re.search(rf"[`\[{{ ]{re.escape(word)}[`\] .]", text)] == []
-    quoted = [*DRAWN, *LEVELS, *SEEDS, *SCALINGS, *TOLD]
+    quoted = [*DRAWN, *LEVELS, *SEEDS, *SCALINGS, *TOLD, *DECISIONS]
     assert [word for word in quoted if f'"{word}"' not in text] == []

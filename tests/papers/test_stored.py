@@ -8,6 +8,7 @@ import pytest
 import scipy
 
 from scarless.experiments import Store
+from scarless.experiments.store import key_of
 from scarless.papers import EXPERIMENTS
 from scarless.papers.teisseyre2025 import specification
 from scarless.report.anchors import check_anchors, compare_anchors
@@ -90,6 +91,20 @@ def test_a_restored_folder_has_the_stored_records_and_goes_on(tmp_path, monkeypa
     assert [row["split"] for row in tool.read("teisseyre2025")[0]] == [3, 3, 4]
     with pytest.raises(SystemExit, match=r"again exists already. Name a new folder"):
         tool.restore("teisseyre2025", tmp_path / "again")
+
+
+def test_methods_may_be_run_again_and_all_others_stay(tmp_path):
+    """Two rows of one fit are left out; `scarless reproduce` then has these runs to compute, and no others."""
+    stored = tool.read("teisseyre2025")[0]
+    ours = ["sarem-nameless", "sarem-nameless-balanced"]
+    tool.restore("teisseyre2025", tmp_path / "again", ours)
+    again = Store(tmp_path / "again")
+    others = [record for record in stored if record["method"] not in ours]
+    assert again.records() == others
+    assert {key_of(row) for row in again.timings()} == {key_of(record) for record in others}
+    with pytest.raises(SystemExit, match=r"'sarem-nameles' is not a method of teisseyre2025. Did you mean"):
+        tool.restore("teisseyre2025", tmp_path / "other", ["sarem-nameles"])
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_table_is_written_between_its_marks():

@@ -11,7 +11,7 @@ from scarless.labelling.base import check_number, check_range
 
 OWN_KEYS = {  # keys of the user's own tables
     "datasets": ("file", "callable", "parameters", "class", "positive", "propensity_attributes"),
-    "methods": ("estimator", "parameters", "told", "packages"),
+    "methods": ("estimator", "parameters", "told", "decision", "packages"),
     "mechanisms": ("mechanism", "callable", "by", "parameters", "label_frequency", "level", "spread"),
 }
 # What the propensity of a mechanism with the entry `by` depends on. The mechanism is drawn anew for each split.
@@ -31,6 +31,7 @@ DRAWN_PARAMETERS: dict[str, dict[str, Any]] = {
 }
 CURVE_PARAMETERS = tuple(each.name for each in fields(ClassProbabilityCurve))
 TOLD = ("prior",)  # what a method can be told besides the labels
+DECISIONS = ("balanced",)  # decisions of `predict` besides its default
 LEVELS = ("scale", "intercept")
 
 
@@ -118,6 +119,7 @@ def _method(table: Any, where: str) -> dict[str, Any]:
     found = _checked(table, where, "methods")
     _text(found, "estimator", where)
     _choice(found, "told", TOLD, where)
+    _choice(found, "decision", DECISIONS, where)
     if "" in names_in(found.get("packages", []), f"{where}: packages"):
         raise ValueError(f"{where}: packages has an empty name. Remove it.")
     return found

@@ -5,6 +5,7 @@ prior, the propensities, or the classes. Any estimator is a method too: those of
 import path. Further methods must be functions of a module, so that worker processes can import them.
 """
 
+import json
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -294,12 +295,14 @@ class EstimatorMethod:
     """A method that fits an estimator to rows and labels, and predicts the test rows.
 
     The estimator gets neither the true classes nor the propensities. If `told` is "prior", it gets the true share of
-    positives among the training rows. If it has a parameter for propensity attributes, it gets their names.
+    positives among the training rows. If it has a parameter for propensity attributes, it gets their names. Methods of
+    a cell that differ only in their `decision` share a fit.
     """
 
     estimator: str  # name of an estimator of this package, or an import path
     parameters: dict[str, Any] = field(default_factory=dict, hash=False)
     told: str = ""
+    decision: str = ""  # argument `decision` of predict; "" calls predict without it
 
     @property
     def knows(self) -> str:
@@ -314,21 +317,31 @@ class EstimatorMethod:
         return NAMES if wants else NOTHING
 
     def __call__(self, bench: Bench) -> Fit:
-        """Fit the estimator to a task."""
+        """Fit the estimator to a task, or take the fit of a method with another decision."""
         task = bench.task
         X_train, X_test, options = self._sees(task)
         options |= self._prior(float(task.split.y_train.mean()), float(task.s_train.mean())) | self._penalty(bench.spec)
-        model = self.make({**options, **self._seeded(task.seed)}, task.seed)
         s = task.s_train.astype(np.int64)
-        in_fit = ATTRIBUTES_PARAMETER in parameters_of(model.fit) and ATTRIBUTES_PARAMETER not in self._accepted
-        extra = {ATTRIBUTES_PARAMETER: task.propensity_columns.tolist()} if in_fit else {}
-        fitted = model.fit(X_train, s, **extra)
-        return _found(model if fitted is None else fitted, X_train, X_test, s)
+
+        def fit() -> Any:
+            model = self.make({**options, **self._seeded(task.seed)}, task.seed)
+            in_fit = ATTRIBUTES_PARAMETER in parameters_of(model.fit) and ATTRIBUTES_PARAMETER not in self._accepted
+            extra = {ATTRIBUTES_PARAMETER: task.propensity_columns.tolist()} if in_fit else {}
+            fitted = model.fit(X_train, s, **extra)
+            return model if fitted is None else fitted
+
+        model = bench.of_cell.get(json.dumps([self.estimator, self.parameters, self.told]), fit)
+        return _found(model, X_train, X_test, s, self.decision)
 
     def check(self) -> None:
         """Raise if the estimator cannot be imported or made, or lacks a method; called before any run."""
         attributes = {ATTRIBUTES_PARAMETER: [0]} if ATTRIBUTES_PARAMETER in self._accepted else {}
-        self.make({**attributes, **self._prior(0.5, 0.25), **self._seeded(0)})
+        model = self.make({**attributes, **self._prior(0.5, 0.25), **self._seeded(0)})
+        if self.decision and "decision" not in parameters_of(getattr(model, "predict", None)):
+            raise ValueError(
+                f"decision = {self.decision!r} needs an estimator with predict(X, decision=...), but predict of "
+                f"{self.estimator!r} has no parameter decision. Remove decision."
+            )
 
     def make(self, options: dict[str, Any], seed: int = 0) -> Any:
         """Return the estimator with options and its parameters; raise if it cannot fit and score rows.
@@ -463,13 +476,15 @@ def estimator_methods(spec: Spec, *, taken: Iterable[str] = ()) -> dict[str, Met
         if name in {*ours, *taken}:
             raise ValueError(f"[methods.{name}]: {name!r} is the name of a built-in method. Choose another name.")
     own = {
-        name: EstimatorMethod(table["estimator"], table.get("parameters", {}), table.get("told", ""))
+        name: EstimatorMethod(
+            table["estimator"], table.get("parameters", {}), table.get("told", ""), table.get("decision", "")
+        )
         for name, table in spec.own_methods.items()
     }
     return {**ours, **own}
 
 
-def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
+def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any, by: str) -> Fit:
     f, probable = _scores(model, X_test)
     e = _propensity(model, X_test) if hasattr(model, "predict_propensity") else None
     prior = _number(model, "class_prior_")
@@ -489,20 +504,21 @@ def _found(model: Any, X_train: Matrix, X_test: Matrix, s: Any) -> Fit:
     e = e if np.isfinite(c) else None
     n_iter = np.asarray(getattr(model, "n_iter_", 0))
     n = int(n_iter.max()) if n_iter.size and n_iter.dtype.kind in "iu" else 0
-    decision = _decision(model, X_test, f, probable=probable)
+    decision = _decision(model, X_test, f, by, probable=probable)
     return Fit(f, e, prior, c, n, is_probability=probable, decision=decision, interval=_interval(model))
 
 
-def _decision(model: Any, X: Matrix, f: Vector, *, probable: bool) -> Vector | None:
+def _decision(model: Any, X: Matrix, f: Vector, by: str, *, probable: bool) -> Vector | None:
     """Return 1 for the rows that a method calls positive; without `predict`, those with a probability of 1/2 or more.
 
-    Scores that are no probabilities need `predict`; without it, there is no decision.
+    If `by` is not empty, it is the argument `decision` of `predict`. Scores that are no probabilities need `predict`;
+    without it, there is no decision.
     """
     by_half = (f >= 0.5).astype(np.float64) if probable else None
     if not hasattr(model, "predict"):
         return by_half
     try:
-        called = np.asarray(model.predict(X))
+        called = np.asarray(model.predict(X, decision=by) if by else model.predict(X))
     except Exception as error:  # An estimator of the user may inherit a `predict` that it cannot use.
         instead = "rows with a probability of 1/2 or more are called positive" if probable else "no decision is scored"
         warnings.warn(

@@ -107,7 +107,7 @@ def _count(results: Results) -> _Counts:
 def _summary_section(
     results: Results, scores: Sequence[str], counts: _Counts, conditions: Sequence[Condition], heading: str
 ) -> Section:
-    """Return a row for each method, sorted by what it knows and by the first score."""
+    """Return a row for each method that has records, sorted by what it knows and by the first score."""
     chosen = [results.conditions.index(condition) for condition in conditions]
     condition = conditions[0] if len(conditions) == 1 else None
     levels = {method: results.level(method, condition) for method in results.methods}
@@ -130,6 +130,8 @@ def _summary_section(
         failed, warned, seconds, timed = (
             getattr(counts, name)[chosen, i].sum() for name in ("failed", "warned", "seconds", "timed")
         )
+        if not (there[i] or failed):
+            continue
         rows.append(
             [
                 TableCell(results.label(method)),

@@ -12,6 +12,7 @@ from scarless.report.names import LABELS, TRUTH, MethodName
 PATH = Path(__file__).with_name("spec.toml")
 
 _PRIOR = "uses labels and the class prior"
+_BALANCED = 'predict(X, decision="balanced") cuts at the estimated class prior.'
 METHOD_NAMES = {
     "supervised-boosted": MethodName("supervised, boosted", TRUTH, "Gradient boosting on the true classes.", True),
     "naive-boosted": MethodName("naive, boosted", LABELS, "Gradient boosting that treats unlabelled rows as negative."),
@@ -40,7 +41,9 @@ METHOD_NAMES = {
     "search": MethodName("search", LABELS, "SAREMClassifierCV, told the names of the propensity attributes."),
     "sarem-boosted": MethodName("SAREM, boosted", LABELS, "SAREMClassifier with boosting for the class, told names."),
     "stack": MethodName("stack", LABELS, "SARStackingClassifier, told the names of the propensity attributes."),
+    "stack-balanced": MethodName("stack, balanced", LABELS, f"The same fit; {_BALANCED}"),
     "stack-nameless": MethodName("stack, no names", LABELS, "SARStackingClassifier; every attribute may drive labels."),
+    "stack-nameless-balanced": MethodName("stack, no names, balanced", LABELS, f"The same fit; {_BALANCED}"),
 }
 
 

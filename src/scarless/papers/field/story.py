@@ -21,9 +21,12 @@ from scarless.report.words import with_half
 
 # Our recommended estimator, if nothing is known and if the names of the propensity attributes are known.
 OURS = {"nothing": "stack-nameless", "names": "stack"}
-OUR_FAMILY = ("stack", "stack-nameless", "search", "sar-em", "sarem-nameless", "sarem-boosted")
+# The same fits with predict(X, decision="balanced"): another own decision, but the same ranking and probabilities.
+BALANCED = {"stack": "stack-balanced", "stack-nameless": "stack-nameless-balanced"}
+OUR_FAMILY = (*BALANCED, *BALANCED.values(), "search", "sar-em", "sarem-nameless", "sarem-boosted")
+OWN_DECISION = "balanced_accuracy"
 # Scores of the answers: own decision, ranking, probabilities.
-JUDGED = ("balanced_accuracy", "balanced_accuracy_at_prior", "mse_f")
+JUDGED = (OWN_DECISION, "balanced_accuracy_at_prior", "mse_f")
 SCAR_MECHANISM = "S1"
 PLACES = 5  # methods in a list of leaders
 # What a method may know to answer a question. The names and the class prior do not imply each other.
@@ -33,7 +36,10 @@ NOTE = (
     "A case is a dataset with a labelling mechanism and a label frequency. Means are over cases; differences are "
     "paired by run, and their 95% intervals are t intervals over datasets. Only methods with results in every case are "
     "ranked. In each question, methods compete that know what it says, or nothing. Under mechanisms by class "
-    "probability there are no names to know, so methods that are told names then know nothing."
+    "probability there are no names to know, so methods that are told names then know nothing. Methods of ours "
+    "whose names end with balanced decide by predict(X, decision='balanced'), which cuts at the estimated class prior; "
+    "the same methods without this word decide by predict, which cuts at 1/2, for accuracy. Our losses by own decision "
+    "are those of the balanced decision, because many methods of the field choose their cut-off for balanced accuracy."
 )
 
 
@@ -62,7 +68,8 @@ def leaders(results: Results, knows: str, conditions: Sequence[Condition], score
     Returns
     -------
     list of MethodMean
-        Methods that lack a case that another method has are left out.
+        Methods that lack a case that another method has are left out. So is, unless the score is that of the own
+        decision, the second row of a method of ours with the balanced decision.
     """
     methods, cases = _allowed_cases(results, knows, conditions, score)
     found = [
@@ -78,7 +85,8 @@ def _allowed_cases(
 ) -> tuple[list[str], NDArray[np.float64]]:
     """Return the methods that know this or nothing and have the score, and their values in each case that one has."""
     chosen = [results.conditions.index(condition) for condition in conditions]
-    allowed = [method for method in results.methods if all(_may(results, method, each, knows) for each in conditions)]
+    methods = [each for each in results.methods if score == OWN_DECISION or each not in BALANCED.values()]
+    allowed = [method for method in methods if all(_may(results, method, each, knows) for each in conditions)]
     columns = [results.methods.index(method) for method in allowed]
     values = results.case_means(score)[:, chosen][:, :, columns]
     cases = values.reshape(values.shape[0] * values.shape[1], len(columns))
@@ -144,11 +152,13 @@ def _has_names(results: Results, condition: Condition) -> bool:
 def _where_ours_loses(results: Results) -> Answer | None:
     """Return in which conditions a method that knows no more is better than our recommended estimator."""
     sentences, sections, lost, judged = [], [], 0, 0
-    for knows, ours in OURS.items():
-        if not results.has(ours):
-            continue
+    for knows, recommended in OURS.items():
         conditions = [each for each in results.conditions if knows == "nothing" or _has_names(results, each)]
         for score in results.scores(JUDGED):
+            ours = BALANCED[recommended] if score == OWN_DECISION else recommended
+            if not results.has(ours):
+                continue
+            name = SCORES[score].label + " by the balanced decision" * (score == OWN_DECISION)
             rows, n_judged, lacking = [], 0, list[str]()
             for condition in conditions:
                 places = leaders(results, knows, (condition,), score)
@@ -163,16 +173,15 @@ def _where_ours_loses(results: Results) -> Answer | None:
                 if gain.mean < 0:
                     rows.append((condition, rivals[0], mine, gain))
             if lacking:
-                sentences.append(_lack_sentence(results, ours, SCORES[score].label, lacking))
+                sentences.append(_lack_sentence(results, ours, name, lacking))
             if not n_judged:
                 continue
             lost, judged = lost + len(rows), judged + n_judged
             clearly = sum(gain.clear for *_, gain in rows)
-            name = SCORES[score].label
             sentences.append(_loss_sentence(results, ours, name, rows, clearly, n_judged))
             if rows:
                 cells = [_loss_row(results, score, *row) for row in sorted(rows, key=lambda row: row[3].mean)]
-                sections.append(section(f"{results.label(ours)}, {name}", cells))
+                sections.append(section(f"{results.label(ours)}: {name}", cells))
     if not sentences:
         return None
     verdict = f"In {lost} of {judged} comparisons" if judged else "Cannot be answered"
@@ -257,7 +266,7 @@ def _winners(results: Results, question: str, knows: str, conditions: Sequence[C
 
 def _cut_or_ranking(results: Results) -> Answer | None:
     """Return how much the cut-off and how much the ranking explain of the differences between methods."""
-    own, at_prior = "balanced_accuracy", "balanced_accuracy_at_prior"
+    own, at_prior = OWN_DECISION, "balanced_accuracy_at_prior"
     if len(results.scores((own, at_prior))) < 2:
         return None
     allowed = [i for i, method in enumerate(results.methods) if results.level(method) is not None]

@@ -8,13 +8,22 @@ from pathlib import Path
 
 from scarless.experiments import Spec, read_spec
 from scarless.experiments.methods import Method
-from scarless.papers.field.methods import METHOD_NAMES
+from scarless.papers.field.methods import METHOD_NAMES as FIELD_NAMES
 from scarless.report import Story, names
+from scarless.report.names import LABELS, MethodName
 
 __all__ = ["METHODS", "METHOD_NAMES", "PATH", "STORY", "specification"]
 
 PATH = Path(__file__).with_name("spec.toml")
 METHODS: dict[str, Method] = {}
+METHOD_NAMES = {
+    **FIELD_NAMES,
+    "sarem-nameless-balanced": MethodName(
+        "SAREM, no names, balanced",
+        LABELS,
+        'The same fit; predict(X, decision="balanced") cuts at the estimated class prior.',
+    ),
+}
 STORY = Story(
     whose="The tables, splits and labels of a publication",
     citation="Pawel Teisseyre, Timo Martens, Jessa Bekker and Jesse Davis; AISTATS 2025. These are our results; "
