@@ -23,7 +23,7 @@ def short_fits(request):
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in NOT_SHORTENED:
             patch.setattr(starts, "TRIAL_FITS", 3)
-            patch.setattr(recalibrated, "_GRID_DEPTH", 12.0)
+            patch.setattr(recalibrated, "_GRID_DEPTH", 4.0)
         yield
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import brentq, minimize
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logit
 from scipy.stats import norm
 
 from scarless import ClassPrior, SAREMClassifierCV
@@ -242,11 +242,24 @@ def test_weights_are_density_times_spacing():
     assert grid.deviation == pytest.approx(np.sqrt(variance), rel=5e-3)
 
 
-def test_log_likelihood_differences_are_divided_by_3_in_intervals():
-    grid = lognormal_levels(n=2000)
+def test_log_likelihood_differences_are_divided_in_intervals():
+    grid = lognormal_levels(n=2000)._replace(inflation=3.0)
     low, high = grid_interval([grid], "class_prior", 0.95)
     half = np.sqrt(3) * 0.2 * norm.ppf(0.975)
     np.testing.assert_allclose(np.log([low, high]), np.log(0.3) + np.array([-half, half]), atol=5e-3)
+
+
+@pytest.mark.parametrize("deviation", [0.02, 0.3])
+def test_the_error_of_the_models_adds_to_the_variance_of_the_logit(deviation):
+    """The grid is normal in the logit, apart from the density that changes logarithms to logits."""
+    z = np.linspace(-3.0, 2.0, 4001)
+    prior, ones = expit(z), np.ones(z.size)
+    log_density = -0.5 * ((z + 0.5) / deviation) ** 2 - np.log1p(-prior)
+    grid = ClassPriorGrid(prior, ones / 2, log_density, 0 * z, z, ones, np.zeros(z.size, bool), model_error=0.4)
+    half = np.hypot(deviation, 0.4) * norm.ppf(0.975)
+    ends = logit(grid_interval([grid], "class_prior", 0.95))
+    np.testing.assert_allclose(ends, [-0.5 - half, -0.5 + half], atol=0.01)
+    assert grid.interval_weight.sum() == pytest.approx(1.0)
 
 
 # --- intervals of mixtures
@@ -557,7 +570,7 @@ def test_sampling_of_rows_widens_the_grid_of_an_identified_class_prior():
     found = recalibrate(problem)
     assert problem.class_prior_is_identified
     variance = np.var(expit(found(u))) / s.size
-    assert found.grid.inflation == pytest.approx(1 + variance / (3 * found.grid.deviation**2), rel=1e-6)
+    assert found.grid.inflation == pytest.approx(3 + variance / found.grid.deviation**2, rel=1e-6)
 
 
 def few_labels(seed=101):

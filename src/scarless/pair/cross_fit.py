@@ -406,9 +406,9 @@ def boost(
     """Boost the class logits in all folds, stage by stage, and fit the propensity again after every stage.
 
     `prepared` contains the boosters of the folds, and the held-out rows of each fold. `first` are out-of-fold class
-    logits of another classifier, which give the first propensity; without them, a few rounds of boosting do. Boosting ends after `most`
-    rounds, or if the held-out likelihood has not improved for `patience` rounds. The models of the best stage are
-    returned.
+    logits of another classifier, which give the first propensity; without them, a few rounds of boosting do. Boosting
+    ends after `most` rounds, or if the held-out likelihood has not improved for `patience` rounds. The models of the
+    best stage are returned.
     """
     boosters, tests = prepared
     if first is None:

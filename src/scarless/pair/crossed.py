@@ -90,7 +90,7 @@ class CrossOptions:
     follow: float = 0.0  # slope of the propensity's logit in the class logit, if no propensity attributes were named
     known: tuple[KnownShare, ...] = ()  # known values that refer to all rows
     seed: int = 0  # of balanced draws
-    in_stack: bool = False  # whether the classifier is a member of a stack, whose mean has the grid of a missing attribute
+    in_stack: bool = False  # a stack computes the grid of a missing attribute for the mean of its members
 
 
 @dataclass(frozen=True)

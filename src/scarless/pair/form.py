@@ -127,7 +127,8 @@ def unnamed_driver(
     training: Training, logits: list[Vector], held: Vector, named: tuple[int, ...], tried: Columns | None = None
 ) -> FoundColumn | None:
     """Return a column that clearly drives the labelling but is not among the `named` columns; None if there is none."""
-    found = find_columns(training, logits, _at_most_one(held), named=named, tried=tried, most=1, min_score=MIN_SCORE_OF_DRIVER)
+    held = _at_most_one(held)
+    found = find_columns(training, logits, held, named=named, tried=tried, most=1, min_score=MIN_SCORE_OF_DRIVER)
     return found[0] if found and found[0].gain >= MIN_CLEAR_GAIN else None
 
 

@@ -26,11 +26,6 @@ from scarless.report.words import about, count, number, share, share_range, text
 
 # An interval that covers more than this part of the possible class priors is reported as uninformative. By judgement.
 UNINFORMATIVE_PART = 0.75
-# Measured coverage of nominal 95% intervals of the class prior, with propensity attributes given
-# (python -m benchmarks other_tables).
-COVERAGE: dict[type, str] = {SARStackingClassifier: "96%", SAREMClassifierCV: "83%", SAREMClassifier: "83%"}
-# The same without propensity attributes; it was measured for the stack only.
-COVERAGE_WITHOUT_ATTRIBUTES: dict[type, str] = {SARStackingClassifier: "96%"}
 NEARLY_ALL_POSITIVE = 0.95  # class prior above which the report warns
 FLAT_LOGITS = 0.2  # distance between the 5% and 95% quantiles of logits, below which the ranking means little
 # The report warns if more than this share of rows is unlabelled and has a probability above `CERTAIN_PROBABILITY`.
@@ -155,7 +150,7 @@ def _notes(subject: Subject, why_none: str) -> list[str]:
     if why_none and not isinstance(subject.inner, NaiveClassifier):
         notes.append(f"No interval: {why_none}")
     elif not why_none and not subject.is_uninformative:
-        notes.append(f"The confidence level of the intervals is {share(subject.level)}.{_measured_coverage(subject)}")
+        notes.append(f"The confidence level of the intervals is {share(subject.level)}.{_limits_of_intervals(subject)}")
     if subject.weights is not None:
         notes.append("Rows are counted by their weights.")
     if subject.grouped:
@@ -169,32 +164,21 @@ def _notes(subject: Subject, why_none: str) -> list[str]:
     return notes
 
 
-def _measured_coverage(subject: Subject) -> str:
-    """Return how often such intervals covered the true class prior in benchmarks, or "" if that was not measured."""
+def _limits_of_intervals(subject: Subject) -> str:
+    """Return what the intervals of a model do not allow for; "" if tests have shown that they cover as they should."""
     inner = subject.inner
-    if subject.looks is not None or subject.level != 0.95 or isinstance(inner, SCARClassifier):
+    if subject.looks is not None or not isinstance(inner, SAREMClassifier | SAREMClassifierCV | SARStackingClassifier):
         return ""
-    kind = next((kind for kind in COVERAGE if type(inner) is kind), None)
-    if kind is None or subject.may_be_swapped:
-        return "" if kind is None else " The intervals do not allow for swapped models."
-    tests = " In 260 tests on tables where the positives are known"
-    contained = "such intervals contained the true share in"
-    if getattr(inner, "propensity_attributes", None) is None:
-        coverage = COVERAGE_WITHOUT_ATTRIBUTES.get(kind, "")
-        if not coverage:
-            return " Without columns given with --propensity, the reliability of such intervals was not measured."
-        return f"{tests}, without columns given with --propensity, {contained} {coverage} of the tests."
-    if kind is SARStackingClassifier:
-        doubt = f"{COVERAGE[kind]} of the tests."
-    elif kind is SAREMClassifier and not hasattr(inner, "recalibration_"):
-        doubt = (
+    if subject.may_be_swapped:
+        return " The intervals do not allow for swapped models."
+    if isinstance(inner, SAREMClassifier) and not hasattr(inner, "recalibration_"):
+        return (
+            " In 260 tests on tables where the positives are known, such 95% intervals contained the true share in "
             "only 64 to 77% of the tests, so the interval is probably too short. It assumes that the class model is "
             "linear and that its penalty on large coefficients is right. --model search and --model stack make weaker "
             "assumptions."
         )
-    else:
-        doubt = f"only {COVERAGE[kind]} of the tests, so the interval is probably somewhat too short."
-    return f"{tests}, {contained} {doubt}"
+    return ""
 
 
 def _cautions(subject: Subject, found: IntervalEstimate, frequency: float | None, identifiability: Any) -> list[str]:

@@ -15,7 +15,6 @@ from scarless.diagnostics.uncertainty.identifiability import CONTRADICTED
 from scarless.models import SARStackingClassifier
 from scarless.outside.notices import listed
 from scarless.outside.plain_words import plain
-from scarless.pair.recalibrated import LOG_LIKELIHOOD_DIVISOR
 from scarless.report.fit import looks
 from scarless.report.fit.answer import NO_ESTIMATE, recorded
 from scarless.report.fit.data import Check, Mark, NumberTable, Picture
@@ -407,9 +406,8 @@ def _grid_sentences(subject: Subject) -> str:
     return (
         "For each share of positives, the curve shows how well the models can fit the labels. The labelling model was "
         "fitted again for each share. The class model was not: its log-odds, predicted for rows that it was not fitted "
-        f"to, were only shifted and rescaled. {estimate} The shaded range is the confidence interval. This interval is "
-        "wider than the curve suggests: no real table follows the models exactly, so differences in log-likelihood are "
-        f"divided by {LOG_LIKELIHOOD_DIVISOR:g} for the interval, but not in the drawing."
+        f"to, were only shifted and rescaled. {estimate} The shaded range is the confidence interval. It is wider than "
+        "the curve suggests, because no real table follows the models exactly."
     )
 
 
