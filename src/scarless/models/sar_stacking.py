@@ -136,7 +136,7 @@ class SARStackingClassifier(PairClassifier):
         Number of folds, splitter, or list of pairs of row indices.
     propensity_C : float, default=1.0
         Inverse regularisation strength of the propensity models, as in `LogisticRegression`. The logistic member
-        chooses its own: with named attributes, of 0.01, 0.1, 1, 10 and 100 the value nearest to 1 that is not clearly
+        chooses its own: with named attributes, of 0.01, 1 and 100 the value nearest to 1 that is not clearly
         worse on held-out labels than the best. Without names, it averages fits with 0.01, 0.1, 1 and 10.
     find_attributes : bool, default=True
         Whether to search for propensity attributes if none are named and there are at most 100 columns. Up to three
