@@ -79,7 +79,7 @@ _GRID_DEPTH = 7.0
 _MODEL_ERRORS_BEYOND = 2.5
 _MAX_GRID_STEPS = 40  # in each direction
 _POINTS_EXTRAPOLATED = 3  # number of grid points from which the start of the next fit is extrapolated
-_MAX_CLASS_PRIOR_STEP = 0.04  # largest change of the class prior from one grid point to the next
+_MAX_CLASS_PRIOR_STEP = 0.06  # largest change of the class prior from one grid point to the next
 _MAX_SHIFT_STEP = 2.0  # largest change of the shift, in logits
 _MIN_CLASS_PRIOR_CHANGE = 1e-6  # the grid ends if a step changes the class prior by less
 # The grid also ends if a step of `_MAX_SHIFT_STEP` changes the class prior p by less than this times p(1 - p).
@@ -538,7 +538,7 @@ class _GridFits:
         highest = optimum.log_density - optimum.pseudo_log_density
         end: float | None = None  # class logit at which the likelihood is negligible
         for _ in range(_MAX_GRID_STEPS):
-            growth = 1.3 if end is None else 2.0
+            growth = 1.5 if end is None else 2.0
             step = min(growth * step, _MAX_CLASS_PRIOR_STEP / max(point.prior_slope, 1e-6), _MAX_SHIFT_STEP)
             before = point
             # The start of the other parameters is extrapolated from the last points.

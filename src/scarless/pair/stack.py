@@ -82,9 +82,10 @@ _ROWS_RANKED, _LABELS_RANKED, _ROWS_RANKED_PER_PARAMETER, _MOST_ROWS_RANKED = 10
 #: Inverse penalties of the logistic member if no propensity attributes were named, for standardised columns. By
 #: judgement.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
-#: Label frequencies that this member assumes, as powers of the labelled share. Power 0 assumes that all unlabelled rows
-#: are negative. Power 1 would assume that all rows are positive. By judgement.
-_FREQUENCY_POWERS = (0.0, 1.0 / 3.0, 2.0 / 3.0)
+#: Label frequency that this member assumes, as a power of the labelled share. Power 0 assumes that all unlabelled rows
+#: are negative, and power 1 that all rows are positive. Evidence: on 79 development tasks, the area under the ROC curve
+#: is .773 with power 0, .779 with 1/3, .784 with 2/3, and .780 with the mean of all three.
+_FREQUENCY_POWER = 2.0 / 3.0
 
 
 @dataclass(frozen=True)
@@ -203,17 +204,13 @@ def logistic_member_without_attributes(
 ) -> Member:
     """Fit a logistic member if no propensity attributes were named.
 
-    The class model is fitted with several constant label frequencies, and with several penalties on standardised
-    columns. The logits of each fit are scaled to a standard deviation of 1. They are then averaged, with weights
-    proportional to the likelihood of held-out labels. With few labels, choosing a single fit would be unreliable.
+    The class model is fitted with a constant label frequency, and with several penalties on standardised columns. The
+    logits of each fit are scaled to a standard deviation of 1. They are then averaged, with weights proportional to the
+    likelihood of held-out labels. With few labels, choosing a single fit would be unreliable.
     """
     rows = _FoldedTraining.of(training, columns, folds)
-    scale = _spread(rows.X, rows.w)
-    candidates = [
-        fit
-        for power in _FREQUENCY_POWERS
-        for fit in _linear_path(rows, rows.labelled_share**power, _STANDARD_CS, scale, options)
-    ]
+    frequency = rows.labelled_share**_FREQUENCY_POWER
+    candidates = _linear_path(rows, frequency, _STANDARD_CS, _spread(rows.X, rows.w), options)
     values = np.array([each.log_likelihood for each in candidates])
     weight = np.exp(values - values.max())
     parts = [w / each.spread for w, each in zip(weight / weight.sum(), candidates, strict=True)]
