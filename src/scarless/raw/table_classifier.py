@@ -25,6 +25,7 @@ from scarless.models.explaining import (
     grouped,
     refuse_unless_in_memory,
 )
+from scarless.models.pair import with_known_rows
 from scarless.models.predict_to import predict_to, propensity_is_known
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
@@ -683,6 +684,7 @@ def with_prepared(model: TableClassifier, X: Any, prepared: Any) -> TableClassif
     """Return a copy of a fitted classifier that uses `prepared` as the prepared form of `X`; `X` must not change."""
     model = copy(model)
     model._known = (X, prepared)
+    model.estimator_ = with_known_rows(model.fitted_estimator, prepared)
     return model
 
 
