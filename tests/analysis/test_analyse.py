@@ -137,7 +137,7 @@ def test_new_rows_without_labels_or_columns_and_with_new_categories(patients, fo
 
 
 ESTIMATORS = {
-    "search": ({"propensity_attributes": ("visits",)}, SAREMClassifierCV),
+    "search": ({"propensity_attributes": ("visits",), "model": "search"}, SAREMClassifierCV),
     "logistic": ({"propensity_attributes": ("all",), "model": "logistic"}, SAREMClassifier),
     "boosted": ({"propensity_attributes": ("visits",), "model": "boosted"}, SARStackingClassifier),
     "stack": ({"propensity_attributes": ("visits",), "model": "stack"}, SARStackingClassifier),
@@ -188,7 +188,7 @@ def test_with_many_rows_penalties_are_chosen_with_a_sample(patients, monkeypatch
             return self
 
         monkeypatch.setattr(SAREMClassifierCV, "fit", choose)
-    found = analyse(patients, "diagnosed", propensity_attributes=["visits"], columns=WITHOUT)
+    found = analyse(patients, "diagnosed", propensity_attributes=["visits"], model="search", columns=WITHOUT)
     assert (
         found.notes[0]
         == "The penalties were chosen with 600 rows, drawn at random; the models were fitted to all rows."

@@ -111,7 +111,9 @@ def test_settings_reach_the_estimators():
     assert isinstance(model, SAREMClassifier)
     assert (model.labelling.visit_attributes, model.labelling.shared) == ({"h": ["h1", "h2"]}, False)
     assert (model.labelling.false_positive_rate, model.known) == (0.01, [ClassPrior(0.3, se=0.02)])
-    search = make_estimator(Settings(("a", "b"), ("x",), classification_attributes=("y",), prevalence=0.3))
+    search = make_estimator(
+        Settings(("a", "b"), ("x",), classification_attributes=("y",), model="search", prevalence=0.3)
+    )
     assert isinstance(search, SAREMClassifierCV)
     assert (search.known, search.attribute_sets) == ([ClassPrior(0.3)], {"chosen": ["y"]})
     scar = make_estimator(Settings("s", scar=True, audit="checked", model="logistic"))

@@ -4,8 +4,9 @@ import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from scarless.analysis.audit_history import AUDITS, AuditHistory, refuse_lost_worksheets
+from scarless.analysis.choice import LOGISTIC, SEARCH, ModelChoice, choose_model, make_estimator
 from scarless.analysis.columns import (
     as_pandas,
     choose_features,
@@ -42,18 +45,7 @@ from scarless.analysis.values import notes_on
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
-from scarless.models import (
-    ClassPrior,
-    LabelFrequency,
-    Labelling,
-    NaiveClassifier,
-    PropensityWeightedClassifier,
-    SAREMClassifier,
-    SAREMClassifierCV,
-    SARStackingClassifier,
-    SCARClassifier,
-)
-from scarless.models.sar_stacking import default_boosting
+from scarless.models import NaiveClassifier, SAREMClassifierCV
 from scarless.outside.files import write_whole
 from scarless.outside.notices import ClassPriorWarning
 from scarless.outside.plain_words import plain
@@ -61,7 +53,7 @@ from scarless.outside.shell_words import quoted_words
 from scarless.pair.groups import is_rows_keyword
 from scarless.raw.leaks import ColumnWarning, Leak
 from scarless.raw.reference import ReferenceRows, describe_rows
-from scarless.raw.table_classifier import TableClassifier, fit_and_prepare, with_prepared
+from scarless.raw.table_classifier import TableClassifier, finish_fit, start_fit, with_prepared
 from scarless.scale.raw_columns import LOG
 
 SCHEMA = 1  # version of summary.json
@@ -85,6 +77,10 @@ class Analysis:
         Settings of the analysis.
     notes : list of str
         Notes for the user, such as how the label column was read, and warnings of the fit.
+    choice : ModelChoice
+        Which model was fitted, and why.
+    pair : TableClassifier or None
+        Logistic models fitted beside a stack, from which the report takes effects and reasons; None for other models.
     """
 
     model: TableClassifier
@@ -96,6 +92,8 @@ class Analysis:
     fitted_to: tuple[Any, Any] | None = field(default=None, repr=False, kw_only=True)  # raw and prepared columns
     leaks: tuple[Leak, ...] = field(default=(), repr=False, kw_only=True)  # leaking columns that were not left out
     warned: bool = field(default=False, repr=False, kw_only=True)  # whether the fit warned about its class prior
+    choice: ModelChoice = field(kw_only=True)  # which model was fitted, and why
+    pair: TableClassifier | None = field(default=None, repr=False, kw_only=True)  # logistic models beside a stack
     history: AuditHistory | None = field(default=None, repr=False, kw_only=True)  # worksheets and their answers
 
     @property
@@ -107,17 +105,23 @@ class Analysis:
     def subject(self) -> Subject:
         """The model, its rows and its predictions, for the diagnostics and the report."""
         model, features = self._model_and_columns
-        return Subject.of(
-            model,
-            features,
-            self._observed(),
-            audit=self.label.audit,
-            sample_weight=self._column("sample_weight"),
-            propensity=self._column("known_propensity"),
-            level=self.settings.level,
-            leaks=self.leaks,
-            is_contradicted=self.warned,
-        )
+        given: dict[str, Any] = {
+            "audit": self.label.audit,
+            "sample_weight": self._column("sample_weight"),
+            "propensity": self._column("known_propensity"),
+            "level": self.settings.level,
+            "leaks": self.leaks,
+        }
+        subject = Subject.of(model, features, self._observed(), **given, is_contradicted=self.warned)
+        if self.pair is None:
+            return subject
+        pair = with_prepared(self.pair, features, subject.prepared)
+        return replace(subject, pair=Subject.of(pair, features, self._observed(), **given))
+
+    @property
+    def used(self) -> str:
+        """The sentence that says which model was fitted, and why."""
+        return self.choice.sentence(self.model.estimator_)
 
     @property
     def may_be_swapped(self) -> bool:
@@ -171,6 +175,7 @@ class Analysis:
             "doubt": NO_ESTIMATE if self.is_uninformative else reservation(self.subject, self.changes),
             "level": self.settings.level,
             "model": type(inner).__name__,
+            "used": self.used,
             "converged": bool(getattr(inner, "converged_", True)),
             "notes": self.notes,
             "settings": self.settings.to_dict(),
@@ -256,6 +261,7 @@ class Analysis:
             row_names=self._column("id"),
             **self._groups(),
             changes=self.changes,
+            used=self.used,
             random_state=self.settings.seed,
             run={
                 **self._title(),
@@ -365,7 +371,7 @@ def analyse(
     known: Any = (),
     audit: str = "",
     columns: Any = None,
-    model: str = "search",
+    model: str = "auto",
     scar: bool = False,
     known_propensity: str = "",
     pos_label: Any = None,
@@ -398,10 +404,12 @@ def analyse(
         by their class, and negative findings must be included.
     columns : ColumnRoles, optional
         Roles of other columns: id, weights, groups, excluded columns, and columns to read as numbers or text.
-    model : {"search", "stack", "logistic", "boosted"}, default="search"
-        "search": logistic models, with penalties chosen by cross-validation (`SAREMClassifierCV`). "logistic": one
-        logistic pair (`SAREMClassifier`), the fastest. "boosted": gradient boosting for the class. "stack": a stack of
-        a logistic model, gradient boosting and a forest (`SARStackingClassifier`).
+    model : {"auto", "stack", "search", "logistic", "boosted"}, default="auto"
+        "auto": the stack if it probably takes less than a minute, otherwise the search. Effects of columns and reasons
+        of rows then come from a logistic pair fitted beside the stack. "stack": a stack of a logistic model, gradient
+        boosting and a forest (`SARStackingClassifier`). "search": logistic models, with penalties chosen by
+        cross-validation (`SAREMClassifierCV`). "logistic": one logistic pair (`SAREMClassifier`), the fastest.
+        "boosted": gradient boosting for the class.
     scar : bool, default=False
         Whether all positives are equally likely to be labelled (`SCARClassifier`).
     known_propensity : str, optional
@@ -470,14 +478,27 @@ def analyse_table(
     never_labelled = notes_on_values_without_labels(table[features], settings, found, leaks)
     before = [*found.notes, *read, *duplicate_notes, *notes_on(settings), *feature_notes, *never_labelled]
     columns, groups = table[features], table[settings.groups].to_numpy() if settings.groups else None
-    prepared: list[Any] = []
+    notes: list[str] = []
+    with warnings_as_notes(notes):
+        weight, audit = given.get("sample_weight"), given.get("audit")
+        started = start_fit(make_estimator(settings, SEARCH), columns, found.labels, weight, audit)
+    choice = choose_model(settings, *started.prepared.shape)
 
-    def fit(classifier: TableClassifier) -> None:
-        prepared.append(fit_and_prepare(classifier, columns, found.labels, **given))
+    def fit(estimator: Any) -> TableClassifier:
+        return finish_fit(started, estimator, found.labels, **given)
 
-    classifier, notes, warned = fit_model(
-        settings, len(table), fit, lambda search: narrowed(search, columns, found, settings, groups), report_step
+    def narrow(search: SAREMClassifierCV) -> Any:
+        return narrowed(search, columns, found, settings, groups)
+
+    classifier, fit_notes, warned = fit_model(
+        make_estimator(settings, choice.model), len(table), fit, narrow, report_step
     )
+    notes += fit_notes
+    pair = None
+    if choice.pair_beside:
+        report_step("fitting logistic models, for effects and reasons")
+        pair, why = fit_pair_beside(lambda: fit(make_estimator(settings, LOGISTIC)))
+        choice, notes = choice._replace(pair_beside=pair is not None), [*notes, *why]
     if is_rows_keyword(given.get("groups")):
         before.append(
             f"The weights of {settings.sample_weight!r} add up to {given['sample_weight'].sum():,.0f} for "
@@ -486,9 +507,10 @@ def analyse_table(
         )
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(found.pos_label)}
     classifier.reference_ = reference_rows(
-        classifier, columns, prepared[0], settings, labelled=found.s, weight=given.get("sample_weight")
+        classifier, columns, started.prepared, settings, labelled=found.s, weight=weight
     )
-    kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks, "history": history, "warned": warned}
+    kept: dict[str, Any] = {"fitted_to": (columns, started.prepared), "leaks": leaks, "history": history}
+    kept |= {"warned": warned, "choice": choice, "pair": pair}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
     if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
         with warnings.catch_warnings():
@@ -509,21 +531,18 @@ def reference_rows(
 
 
 def fit_model(
-    settings: Settings,
+    estimator: Any,
     n_rows: int,
-    fit: Callable[[TableClassifier], Any],
+    fit: Callable[[Any], TableClassifier],
     narrow: Callable[[SAREMClassifierCV], Any],
     report_step: ReportStep,
 ) -> tuple[TableClassifier, list[str], bool]:
-    """Return the fitted classifier for the settings, notes on the fit, and whether it warned about its class prior.
+    """Return the fitted classifier of raw tables, notes on the fit, and whether it warned about its class prior.
 
-    `fit` fits the classifier. With many rows, `narrow` first reduces the candidates of a search.
+    `fit` fits the estimator to the table. With many rows, `narrow` first reduces the candidates of a search.
     """
-    notes = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ColumnWarning)  # The notes on the columns say the same.
-        estimator = make_estimator(settings)
+    notes: list[str] = []
+    with warnings_as_notes(notes) as caught:
         if isinstance(estimator, SAREMClassifierCV) and n_rows > MANY_ROWS:
             report_step("choosing penalties")
             estimator = narrow(estimator)
@@ -532,9 +551,7 @@ def fit_model(
                 "rows."
             )
         report_step("fitting both models")
-        classifier = TableClassifier(estimator)
-        fit(classifier)
-    notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
+        classifier = fit(estimator)
     tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
     if tails:
         listed = ", ".join(map(repr, tails))
@@ -542,51 +559,30 @@ def fit_model(
     return classifier, notes, any(issubclass(each.category, ClassPriorWarning) for each in caught)
 
 
-# --- estimators
+@contextmanager
+def warnings_as_notes(notes: list[str]) -> Iterator[list[warnings.WarningMessage]]:
+    """Append the warnings of the body to the notes, each once and in plain words."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ColumnWarning)  # The notes on the columns say the same.
+        yield caught
+    new = (plain(each.message) for each in caught if issubclass(each.category, UserWarning))
+    notes += [note for note in dict.fromkeys(new) if note not in notes]
 
 
-def make_estimator(settings: Settings) -> Any:
-    """Return the unfitted classifier for the settings."""
-    if settings.known_propensity:
-        return PropensityWeightedClassifier(method="likelihood")
-    if settings.scar and not settings.informed:
-        return SCARClassifier()
-    named = settings.propensity_attributes
-    options: dict[str, Any] = {
-        "propensity_attributes": ALL if named == (ALL,) else list(named) or None,
-        "random_state": settings.seed,
-        **_information(settings),
-    }
-    seen = list(settings.classification_attributes)
-    if settings.model == "logistic" or settings.scar:
-        return SAREMClassifier(n_starts=5, classification_attributes=seen or None, **options)
-    if seen:
-        options["attribute_sets"] = {"chosen": seen}
-    if settings.model == "search":
-        return SAREMClassifierCV(**options)
-    members = [("boosting", default_boosting())] if settings.model == "boosted" else None
-    return SARStackingClassifier(members, **options)
+def fit_pair_beside(fit: Callable[[], TableClassifier]) -> tuple[TableClassifier | None, list[str]]:
+    """Return the logistic models beside a stack, and a note if their coefficients are not available or not reliable.
 
-
-def _information(settings: Settings) -> dict[str, Any]:
-    """Return the parameters for labelling and known values."""
-    if not settings.informed:
-        return {}
-    known: list[Any] = []
-    if settings.prevalence is not None:
-        known.append(ClassPrior(float(settings.prevalence), se=float(settings.prevalence_se or 0.0)))
-    for name, share in settings.label_frequency.items():
-        error = float(settings.label_frequency_se.get(name, 0.0))
-        known.append(LabelFrequency(share, se=error, look=settings.labels.index(name)))
-    rates = settings.false_positive_rate
-    labelling = Labelling(
-        visit_attributes={name: list(columns) for name, columns in settings.visit_attributes.items()} or None,
-        bounds=settings.bounds or None,
-        shared=settings.shared,
-        false_positive_rate=list(rates) if isinstance(rates, tuple) else rates,
-        audit_labels=settings.audit_labels,
-    )
-    return {"labelling": labelling, "known": known or None}
+    Warnings about the class prior are left out, because no number of the report comes from these models.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            pair = fit()
+        except ValueError as error:
+            return None, [f"There are no coefficients, because logistic models could not be fitted: {plain(error)}"]
+    doubts = [plain(each.message) for each in caught if issubclass(each.category, ConvergenceWarning)]
+    return pair, [f"Logistic models for effects and reasons: {doubt}" for doubt in dict.fromkeys(doubts)]
 
 
 def narrowed(

@@ -410,6 +410,7 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
     from scarless.report.fit.data import IntervalEstimate  # noqa: PLC0415
 
     summary = found.summary()
+    print(f"Model: {summary['used']}")
     have = "has" if summary["labelled"] == 1 else "have"
     print(f"{summary['labelled']:,} of {summary['rows']:,} rows {have} a label{_weighted(summary)}.")
     if "looks" in summary:
@@ -431,7 +432,7 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)
     print(f"Ranked rows: {folder / ranked}")
-    print(f"Model: {folder / MODEL}")
+    print(f"Model file: {folder / MODEL}")
     print(f"To repeat this analysis: {again}")
     print(f"Report: {folder / REPORT}")
 

@@ -485,8 +485,7 @@ class PairClassifier(PUClassifier):
         """
         if self._pair is None or self._pair.source is None:
             self._known_inference()
-        pair, checked = self.fitted_pair_, self._checked(X)
-        rows = pair.rows(checked)
+        pair, checked, rows = self.fitted_pair_, self._checked(X), self._rows(X)
         if pair.looks is not None:
             return pair.out_of_fold_logits(rows, X, np.empty(0))
         labels = one_label(X, s, self._coding, rows.n_rows)
