@@ -54,7 +54,7 @@ class ModelChoice(NamedTuple):
         members = getattr(fitted, "members_", None)
         words = _MODEL_WORDS.get(self.model, "") if members is None else f"a stack of {_shares(members)}"
         why = f", because {self.why}" if self.why else ""
-        return f"{words[:1].upper()}{words[1:]}{why}.{f' {_BESIDE}' if self.pair_beside else ''}"
+        return f"{words}{why}.{f' {_BESIDE}' if self.pair_beside else ''}"
 
 
 def _shares(members: Any) -> str:
@@ -63,6 +63,8 @@ def _shares(members: Any) -> str:
     for member in members:
         weight[_MEMBER_WORDS.get(member.name, member.name)] += member.weight
     total = sum(weight.values())
+    if len(weight) == 1:
+        return next(iter(weight))
     return listed([f"{name} ({value / total:.0%})" for name, value in weight.items()])
 
 

@@ -410,7 +410,6 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
     from scarless.report.fit.data import IntervalEstimate  # noqa: PLC0415
 
     summary = found.summary()
-    print(f"Model: {summary['used']}")
     have = "has" if summary["labelled"] == 1 else "have"
     print(f"{summary['labelled']:,} of {summary['rows']:,} rows {have} a label{_weighted(summary)}.")
     if "looks" in summary:
@@ -428,6 +427,7 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
         print(summary["first_rows"]["sentence"])
     for sentence in [] if found.changes is None else found.changes.sentences():
         print(sentence)
+    print(f"Model: {summary['used']}")
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)

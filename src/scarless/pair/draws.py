@@ -10,6 +10,7 @@ Each draw leaves out one fold. The mean of the draws that leave a fold out score
 scored by a classifier that saw it, or that saw a row of its group.
 """
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -297,7 +298,7 @@ def in_float32(X: Any) -> Any:
     return np.clip(X, -_LARGEST_FLOAT32, _LARGEST_FLOAT32).astype(np.float32)
 
 
-class GrownTrees:
+class GrownTrees(Sequence[Any]):
     """The trees of the draws of one fold, as a sequence that is stored in a few arrays.
 
     Model files describe each object by itself, and writing and reading hundreds of trees one by one takes seconds.
@@ -306,7 +307,7 @@ class GrownTrees:
     def __init__(self, trees: list[Any]) -> None:
         self.trees = trees
 
-    def __getitem__(self, place: int) -> Any:
+    def __getitem__(self, place: Any) -> Any:
         return self.trees[place]
 
     def __len__(self) -> int:
