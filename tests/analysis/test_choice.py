@@ -1,7 +1,9 @@
 """`--model auto`: which model is fitted, the line that says so, and the logistic models beside a stack."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.special import expit
 from tests.analysis.conftest import make_patients
 
 from scarless import SAREMClassifierCV, SARStackingClassifier
@@ -11,7 +13,10 @@ from scarless.analysis.settings import Settings
 from scarless.cli import main
 from scarless.report.fit.parts import EFFECTS_OF_PAIR, REASONS_OF_PAIR
 
-NAMED = {"propensity_attributes": ["visits", "insurance"], "columns": ColumnRoles(exclude=["patient", "weight", "known"])}
+NAMED = {
+    "propensity_attributes": ["visits", "insurance"],
+    "columns": ColumnRoles(exclude=["patient", "weight", "known"]),
+}
 FLAGS = ["--label", "diagnosed", "--exclude", "weight", "known", "--id", "patient", "--quiet", "--out", "run"]
 
 
@@ -65,6 +70,18 @@ def test_beyond_the_time_the_search_is_fitted_and_the_line_says_why(table, monke
     assert found.report().effects[0].notes[0] != EFFECTS_OF_PAIR
 
 
+@pytest.mark.parametrize("is_linear", [True, False])
+def test_a_search_says_if_boosting_ranks_labels_clearly_better(monkeypatch, is_linear):
+    monkeypatch.setattr(choice, "SECONDS_OF_AUTO", 0.0)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(3000, 4)), columns=["a", "b", "c", "effort"])
+    u = 2.0 * table["a"] if is_linear else 3.0 * table["a"] * table["b"]
+    labelled = (rng.random(3000) < expit(u)) & (rng.random(3000) < expit(table["effort"]))
+    found = analyse(table.assign(label=labelled.astype(int)), "label", propensity_attributes=["effort"])
+    said = [note for note in found.notes if note.startswith("Gradient boosting ranks held-out labels better")]
+    assert len(said) == (0 if is_linear else 1)
+
+
 SIZES = {
     "small": (1_470, 30, "stack"),
     "long": (50_000, 30, "stack"),
@@ -107,7 +124,7 @@ def test_options_that_a_stack_does_not_support():
 
 
 def test_a_stack_needs_no_names_and_its_rows_are_ranked_by_the_class(table):
-    found = analyse(table, "diagnosed", propensity_attributes=["all"], columns=NAMED["columns"])
+    found = analyse(table, "diagnosed", propensity_attributes=["all"], columns=COLUMNS)
     assert not found.may_be_swapped
     assert "posterior" in found.ranked()
     report = found.report()
@@ -120,7 +137,7 @@ def test_the_command_prints_the_line(table, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table.to_csv("patients.csv", index=False)
     assert main(["fit", "patients.csv", "--propensity", "visits", "insurance", *FLAGS]) == 0
-    first, *_ = capsys.readouterr().out.split("\n")
-    assert first.startswith("Model: a stack of logistic models (")
-    assert first.endswith(". Effects and reasons come from logistic models fitted beside it.")
-    assert f"{first}</p>" in (tmp_path / "run" / "report.html").read_text()
+    (line,) = [each for each in capsys.readouterr().out.split("\n") if each.startswith("Model: ")]
+    assert line.startswith("Model: a stack of logistic models (")
+    assert line.endswith(". Effects and reasons come from logistic models fitted beside it.")
+    assert f"{line}</p>" in (tmp_path / "run" / "report.html").read_text()

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from scarless.analysis.audit_history import AUDITS, AuditHistory, refuse_lost_worksheets
-from scarless.analysis.choice import LOGISTIC, SEARCH, ModelChoice, choose_model, make_estimator
+from scarless.analysis.choice import LOGISTIC, SEARCH, ModelChoice, choose_model, make_estimator, notes_on_boosting
 from scarless.analysis.columns import (
     as_pandas,
     choose_features,
@@ -494,6 +494,11 @@ def analyse_table(
         make_estimator(settings, choice.model), len(table), fit, narrow, report_step
     )
     notes += fit_notes
+    if choice.model == SEARCH and choice.why and not settings.looks:
+        report_step("comparing the models with boosting")
+        w, advice = np.ones(len(table)) if weight is None else weight, "Fit --model stack, which takes longer."
+        inner = classifier.estimator_
+        notes += notes_on_boosting(inner, started.prepared, found.s, w, seed=settings.seed, advice=advice)
     pair = None
     if choice.pair_beside:
         report_step("fitting logistic models, for effects and reasons")

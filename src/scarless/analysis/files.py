@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scarless.analysis.answer import SAMPLE_ROWS, Analysis, ReportStep, fit_model, narrowed, reference_rows
-from scarless.analysis.choice import choose_model_of_files, make_estimator
+from scarless.analysis.choice import SEARCH, choose_model_of_files, make_estimator, notes_on_boosting
 from scarless.analysis.columns import choose_features, notes_on_values_without_labels
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import (
@@ -313,6 +313,11 @@ def analyse_files(
     classifier.reference_ = reference_rows(
         classifier, sample[features], prepared, settings, labelled=observed.s, weight=weight
     )
+    if choice.model == SEARCH and choice.why and not settings.looks:
+        report_step("comparing the models with boosting")
+        w, advice = np.ones(len(sample)) if weight is None else weight, "Fit --model stack to a sample in one file."
+        inner = classifier.estimator_
+        notes += notes_on_boosting(inner, prepared, observed.s, w, seed=settings.seed, advice=advice)
     totals = (drawn.n_rows, counts.n_labelled, counts if settings.informed else None)
     origin = dict(source or {})
     kept: dict[str, Any] = {"leaks": leaks, "warned": warned, "choice": choice}
