@@ -13,10 +13,8 @@ from scarless.analysis.settings import Settings
 from scarless.cli import main
 from scarless.report.fit.parts import EFFECTS_OF_PAIR, REASONS_OF_PAIR
 
-NAMED = {
-    "propensity_attributes": ["visits", "insurance"],
-    "columns": ColumnRoles(exclude=["patient", "weight", "known"]),
-}
+COLUMNS = ColumnRoles(exclude=["patient", "weight", "known"])
+NAMED = {"propensity_attributes": ["visits", "insurance"], "columns": COLUMNS}
 FLAGS = ["--label", "diagnosed", "--exclude", "weight", "known", "--id", "patient", "--quiet", "--out", "run"]
 
 

@@ -27,21 +27,21 @@ from scarless.outside.notices import listed
 from scarless.pair.draws import default_forest
 
 AUTO, STACK, TREES, SEARCH, LOGISTIC = "auto", "stack", "trees", "search", "logistic"
-SECONDS_OF_AUTO = 60.0  # longest predicted time of a stack that `--model auto` prefers to a search
-# Predicted seconds of a fit: a constant, plus a factor of the cells of the table, plus a factor of the products that a
-# Hessian of all columns needs. Evidence: seconds of one busy core in November 2026, with two propensity attributes
-# (nameless in brackets): stack 1,000 x 20: 4 (3), 6,000 x 8: 5 (8), 1,470 x 30: 4 (7), 10,000 x 20: 7 (7), 50,000 x 30:
-# 35 (54), 1,000 x 1,500: 128 (32). Of these 128, boosting and forest take 43; 3,000 x 500: 40. Search 6,000 x 8: 2,
-# 50,000 x 30: 12, 1,000 x 1,500: 78. Pair 6,000 x 8: 1, 50,000 x 30: 4, 1,000 x 1,500: 14 to 23.
+#: Longest predicted seconds of a stack that `--model auto` prefers to a search. Evidence for the prediction: seconds of
+#: one busy core, with two propensity attributes (without names in brackets). Stack 1,000 x 20: 4 (3), 6,000 x 8: 5 (8),
+#: 1,470 x 30: 4 (7), 10,000 x 20: 7 (7), 50,000 x 30: 35 (54), 1,000 x 1,500: 128 (32); of these 128, boosting and
+#: forest take 43; 3,000 x 500: 40. Search 6,000 x 8: 2, 50,000 x 30: 12, 1,000 x 1,500: 78. Pair 6,000 x 8: 1, 50,000 x
+#: 30: 4, 1,000 x 1,500: 14 to 23.
+SECONDS_OF_AUTO = 60.0
+# Predicted seconds: a constant, plus a factor of the cells, plus a factor of the products of a Hessian of all columns.
 _TREES = (3.0, 2.2e-5, 0.0)
 _LOGISTIC_MEMBERS = (0.0, 3e-6, 1.5e-8)
 _SEARCH = (1.0, 6e-6, 1.4e-8)
 _PAIR = (1.0, 2e-6, 4e-9)
 _WITH_LOOKS = 2.0  # times as long with looks or audits: each member uses both sets of attributes. 3,000 x 12: 1.3 times
 _NAMELESS = 1.6  # times as long: without named attributes, a second stack with the columns that a search found
-# Rows and folds of the comparison of a search with boosting, and the difference between the areas under the ROC curve
-# from which a note names boosting. By judgement.
-ROWS_COMPARED, FOLDS_COMPARED, MIN_GAIN_OF_BOOSTING = 20_000, 3, 0.02
+ROWS_COMPARED, FOLDS_COMPARED = 20_000, 3  # of the comparison of a search with boosting
+MIN_GAIN_OF_BOOSTING = 0.02  # difference between areas under the ROC curve from which a note names boosting
 _FITS_ANYWAY = "; --model stack fits {} anyway"
 _MEMBER_WORDS = {"logistic": "logistic models", "boosting": "gradient boosting", "forest": "a forest"}
 _BESIDE = "Effects and reasons come from logistic models fitted beside it."
@@ -125,7 +125,7 @@ def _seconds(factors: tuple[float, float, float], n_rows: int, n_columns: int) -
 # --- a comparison with boosting
 
 
-def notes_on_boosting(fitted: Any, X: Any, s: Vector, weight: Vector, *, seed: int, advice: str) -> list[str]:
+def notes_on_boosting(fitted: Any, X: Any, s: Any, weight: Vector, *, seed: int, advice: str) -> list[str]:
     """Return a note if gradient boosting ranks held-out labels clearly better than a fitted search; usually none.
 
     At most 20,000 rows are compared. The search ranks them by the probability of a label; it was fitted to them, which

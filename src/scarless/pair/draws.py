@@ -58,6 +58,13 @@ MAX_LABELLED_PER_DRAW = 1_000
 MIN_PROPENSITY_OF_DRAWS = 0.02
 #: The first scores, which only give the propensity, use this share of the draws. By judgement.
 FIRST_SHARE_OF_DRAWS = 0.2
+# Attributes of scikit-learn's trees that predictions need, and the fields of a node with the same content.
+_OF_NODES = {
+    "children_left": "left_child",
+    "children_right": "right_child",
+    "feature": "feature",
+    "threshold": "threshold",
+}
 _LARGEST_FLOAT32 = 3e38  # scikit-learn's trees read numbers in float32
 
 
@@ -337,15 +344,6 @@ class GrownTrees(Sequence[Any]):
             of_tree = {"nodes": nodes[part], "values": state["value"][part]}
             tree.tree_.__setstate__({"max_depth": int(depth), "node_count": int(count), **of_tree})
             self.trees.append(tree)
-
-
-#: Attributes of scikit-learn's trees that predictions need, and the fields of a node with the same content.
-_OF_NODES = {
-    "children_left": "left_child",
-    "children_right": "right_child",
-    "feature": "feature",
-    "threshold": "threshold",
-}
 
 
 def stored(classifiers: list[Any]) -> list[Any] | GrownTrees:
