@@ -45,7 +45,7 @@ from scarless.analysis.values import notes_on
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
-from scarless.models import NaiveClassifier, SAREMClassifierCV
+from scarless.models import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
 from scarless.outside.files import write_whole
 from scarless.outside.notices import ClassPriorWarning
 from scarless.outside.plain_words import plain
@@ -502,7 +502,7 @@ def analyse_table(
     pair = None
     if choice.pair_beside:
         report_step("fitting logistic models, for effects and reasons")
-        pair, why = fit_pair_beside(lambda: fit(make_estimator(settings, LOGISTIC)))
+        pair, why = fit_pair_beside(fit, make_estimator(settings, LOGISTIC))
         choice, notes = choice._replace(pair_beside=pair is not None), [*notes, *why]
     if is_rows_keyword(given.get("groups")):
         before.append(
@@ -575,15 +575,21 @@ def warnings_as_notes(notes: list[str]) -> Iterator[list[warnings.WarningMessage
     notes += [note for note in dict.fromkeys(new) if note not in notes]
 
 
-def fit_pair_beside(fit: Callable[[], TableClassifier]) -> tuple[TableClassifier | None, list[str]]:
+def fit_pair_beside(
+    fit: Callable[[Any], TableClassifier], estimator: SAREMClassifier
+) -> tuple[TableClassifier | None, list[str]]:
     """Return the logistic models beside a stack, and a note if their coefficients are not available or not reliable.
 
-    Warnings about the class prior are left out, because no number of the report comes from these models.
+    They are fitted from several starts only if a trial finds that one start gave a local optimum. Warnings about the
+    class prior are left out, because no number of the report comes from these models.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            pair = fit()
+            pair = fit(clone(estimator).set_params(n_starts=1))
+            if getattr(pair.estimator_, "higher_optimum_", None) is not None:
+                caught.clear()
+                pair = fit(estimator)
         except ValueError as error:
             return None, [f"There are no coefficients, because logistic models could not be fitted: {plain(error)}"]
     doubts = [plain(each.message) for each in caught if issubclass(each.category, ConvergenceWarning)]

@@ -28,7 +28,6 @@ from scarless.pair.problem import PairProblem
 # could dominate a fit.
 MAX_LOGIT = 8.0
 TREES_PER_FOREST = 100
-N_THREADS = 2  # of a forest; more threads hardly help, because small trees are grown faster than they are handed out
 LOGISTIC = "logistic"
 
 
@@ -110,9 +109,8 @@ def _check_folds(cv: int, s: Vector) -> None:
 
 
 def _forest(X: Any, kind: type, min_leaf: int) -> Any:
-    """Return a forest whose trees have at most about 2000 leaves; its result does not depend on the threads."""
-    min_leaf = max(min_leaf, X.shape[0] // 2000)
-    return kind(TREES_PER_FOREST, max_features="sqrt", min_samples_leaf=min_leaf, n_jobs=N_THREADS)
+    """Return a forest whose trees have at most about 2000 leaves."""
+    return kind(TREES_PER_FOREST, max_features="sqrt", min_samples_leaf=max(min_leaf, X.shape[0] // 2000))
 
 
 def _logistic_scores(X: Any, s: Vector, w: Vector, cv: int, rng: np.random.Generator) -> Vector:
