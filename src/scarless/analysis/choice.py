@@ -27,8 +27,8 @@ from scarless.outside.notices import listed
 from scarless.pair.draws import default_forest
 
 AUTO, STACK, TREES, SEARCH, LOGISTIC = "auto", "stack", "trees", "search", "logistic"
-#: Longest predicted seconds of a stack that `--model auto` prefers to a search. Evidence for the prediction: seconds of
-#: one busy core, with two propensity attributes (without names in brackets). Stack 1,000 x 20: 4 (3), 6,000 x 8: 5 (8),
+#: Longest predicted seconds of a stack that `--model auto` prefers to a search. Evidence: measured seconds of a busy
+#: core, with two propensity attributes (in brackets without names). Stack 1,000 x 20: 4 (3), 6,000 x 8: 5 (8),
 #: 1,470 x 30: 4 (7), 10,000 x 20: 7 (7), 50,000 x 30: 35 (54), 1,000 x 1,500: 128 (32); of these 128, boosting and
 #: forest take 43; 3,000 x 500: 40. Search 6,000 x 8: 2, 50,000 x 30: 12, 1,000 x 1,500: 78. Pair 6,000 x 8: 1, 50,000 x
 #: 30: 4, 1,000 x 1,500: 14 to 23.
