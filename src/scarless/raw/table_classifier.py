@@ -177,7 +177,10 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         TableClassifier
         """
         started = self._start(X, y, sample_weight, fit_params.get("audit"))
-        return self._finish(started, y, sample_weight, **fit_params)
+        self._finish(started, y, sample_weight, **fit_params)
+        if self.preparation is None and not in_files(X):
+            self._warn_about_columns(started.X, y, fit_params.get("audit"))
+        return self
 
     def _start(self, X: Any, y: Any, sample_weight: Any = None, audit: Any = None) -> "StartedFit":
         """Fit the preparation only."""
@@ -207,8 +210,6 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.estimator_ = estimator.fit(started.prepared, y, **fit_params)
         self.classes_ = self.estimator_.classes_
         self._mean = None if in_files(X) else average_row(started.prepared, sample_weight)
-        if self.preparation is None and not in_files(X):
-            self._warn_about_columns(X, y, fit_params.get("audit"))
         return self
 
     def _unfitted(self) -> Any:
@@ -701,7 +702,10 @@ def start_fit(estimator: Any, X: Any, y: Any, sample_weight: Any = None, audit: 
 def finish_fit(
     started: StartedFit, estimator: Any, y: Any, sample_weight: Any = None, **fit_params: Any
 ) -> TableClassifier:
-    """Return a classifier of raw tables, fitted to a table whose preparation is fitted."""
+    """Return a classifier of raw tables, fitted to a table whose preparation is fitted.
+
+    Unlike `TableClassifier.fit`, this does not search the columns for leaks.
+    """
     model = copy(started.model)
     model.estimator = estimator
     return model._finish(started, y, sample_weight, **fit_params)
