@@ -20,7 +20,8 @@ from scarless import (
     TableClassifier,
 )
 from scarless.analysis import ColumnRoles, analyse, predict_table
-from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
+from scarless.analysis.answer import BY_LABELS, EITHER_WAY
+from scarless.analysis.choice import make_estimator
 from scarless.analysis.columns import notes_on_duplicates, notes_on_values_without_labels
 from scarless.analysis.labels import ObservedLabels
 from scarless.analysis.ranking import observed_again
@@ -174,8 +175,8 @@ def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients)
 
 @pytest.mark.parametrize("sets", [{"all": "all"}, {"without": "all but the propensity attributes"}, {}])
 def test_with_many_rows_penalties_are_chosen_with_a_sample(patients, monkeypatch, sets):
-    monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
-    monkeypatch.setattr("scarless.analysis.answer.SAMPLE_ROWS", 600)
+    monkeypatch.setattr("scarless.analysis.fitting.MANY_ROWS", 1000)
+    monkeypatch.setattr("scarless.analysis.fitting.SAMPLE_ROWS", 600)
     if sets:  # the search on the sample selects one set of attributes
         (name,) = sets.values()
         fit = SAREMClassifierCV.fit

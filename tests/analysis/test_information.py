@@ -11,7 +11,7 @@ from tests.analysis.conftest import HOURS, LOOKS
 import scarless
 from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, analyse
 from scarless.analysis import ColumnRoles, predict_table
-from scarless.analysis.answer import make_estimator
+from scarless.analysis.choice import make_estimator
 from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import Settings, write_toml
 from scarless.analysis.values import as_visits
@@ -219,8 +219,8 @@ def test_several_looks_give_no_note_on_swapped_models(hospital):
 
 
 def test_penalties_of_a_search_are_chosen_with_all_audited_rows(hospital, monkeypatch):
-    monkeypatch.setattr("scarless.analysis.answer.SAMPLE_ROWS", 800)
-    monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
+    monkeypatch.setattr("scarless.analysis.fitting.SAMPLE_ROWS", 800)
+    monkeypatch.setattr("scarless.analysis.fitting.MANY_ROWS", 1000)
     fits, fit = [], SAREMClassifierCV.fit
 
     def spy(self, X, y, sample_weight=None, audit=None):

@@ -4,8 +4,7 @@ import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -14,11 +13,9 @@ from platform import python_version
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from scarless.analysis.audit_history import AUDITS, AuditHistory, refuse_lost_worksheets
-from scarless.analysis.choice import LOGISTIC, SEARCH, ModelChoice, choose_model, make_estimator, notes_on_boosting
+from scarless.analysis.choice import ModelChoice
 from scarless.analysis.columns import (
     as_pandas,
     choose_features,
@@ -27,6 +24,7 @@ from scarless.analysis.columns import (
     notes_on_values_without_labels,
     with_texts_read,
 )
+from scarless.analysis.fitting import ReportStep, fit_table, reference_rows
 from scarless.analysis.labels import ObservedLabels, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import (
@@ -45,24 +43,17 @@ from scarless.analysis.values import notes_on
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
-from scarless.models import NaiveClassifier, SAREMClassifier, SAREMClassifierCV
+from scarless.models import NaiveClassifier
 from scarless.outside.files import write_whole
-from scarless.outside.notices import ClassPriorWarning
-from scarless.outside.plain_words import plain
 from scarless.outside.shell_words import quoted_words
 from scarless.pair.groups import is_rows_keyword
-from scarless.raw.leaks import ColumnWarning, Leak
-from scarless.raw.reference import ReferenceRows, describe_rows
-from scarless.raw.table_classifier import TableClassifier, finish_fit, start_fit, with_prepared
-from scarless.scale.raw_columns import LOG
+from scarless.raw.leaks import Leak
+from scarless.raw.table_classifier import TableClassifier, with_prepared
 
 SCHEMA = 1  # version of summary.json
-# With more than MANY_ROWS rows, penalties are chosen with a sample of SAMPLE_ROWS rows. By judgement.
-MANY_ROWS, SAMPLE_ROWS = 200_000, 50_000
 FIRST_ROWS = 50  # highest-ranked rows for which the summary has the expected number of positives
 _ESTIMATE_KEYS = ("class_prior_interval", "label_frequency_interval", "positives", "missing_positives")
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
-ReportStep = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -477,150 +468,31 @@ def analyse_table(
     duplicate_notes = notes_on_duplicates(table, settings.id, settings.groups)
     never_labelled = notes_on_values_without_labels(table[features], settings, found, leaks)
     before = [*found.notes, *read, *duplicate_notes, *notes_on(settings), *feature_notes, *never_labelled]
-    columns, groups = table[features], table[settings.groups].to_numpy() if settings.groups else None
-    notes: list[str] = []
-    with warnings_as_notes(notes):
-        weight, audit = given.get("sample_weight"), given.get("audit")
-        started = start_fit(make_estimator(settings, SEARCH), columns, found.labels, weight, audit)
-    choice = choose_model(settings, *started.prepared.shape)
-
-    def fit(estimator: Any) -> TableClassifier:
-        return finish_fit(started, estimator, found.labels, **given)
-
-    def narrow(search: SAREMClassifierCV) -> Any:
-        return narrowed(search, columns, found, settings, groups)
-
-    classifier, fit_notes, warned = fit_model(
-        make_estimator(settings, choice.model), len(table), fit, narrow, report_step
+    columns = table[features]
+    fitted = fit_table(
+        columns, table[settings.groups] if settings.groups else None, found, settings, given, report_step
     )
-    notes += fit_notes
-    if choice.model == SEARCH and choice.why and not settings.looks:
-        report_step("comparing the models with boosting")
-        w, advice = np.ones(len(table)) if weight is None else weight, "Fit --model stack, which takes longer."
-        inner = classifier.estimator_
-        notes += notes_on_boosting(inner, started.prepared, found.s, w, seed=settings.seed, advice=advice)
-    pair = None
-    if choice.pair_beside:
-        report_step("fitting logistic models, for effects and reasons")
-        pair, why = fit_pair_beside(fit, make_estimator(settings, LOGISTIC))
-        choice, notes = choice._replace(pair_beside=pair is not None), [*notes, *why]
     if is_rows_keyword(given.get("groups")):
         before.append(
             f"The weights of {settings.sample_weight!r} add up to {given['sample_weight'].sum():,.0f} for "
             f"{len(table):,} rows, so they are treated as survey weights. Standard errors and intervals are based on "
             "the number of rows, not on the sum of the weights."
         )
+    classifier, weight = fitted.model, given.get("sample_weight")
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(found.pos_label)}
     classifier.reference_ = reference_rows(
-        classifier, columns, started.prepared, settings, labelled=found.s, weight=weight
+        classifier, columns, fitted.prepared, settings, labelled=found.s, weight=weight
     )
-    kept: dict[str, Any] = {"fitted_to": (columns, started.prepared), "leaks": leaks, "history": history}
-    kept |= {"warned": warned, "choice": choice, "pair": pair}
+    kept: dict[str, Any] = {"fitted_to": (columns, fitted.prepared), "leaks": leaks, "history": history}
+    kept |= {"warned": fitted.warned, "choice": fitted.choice, "pair": fitted.pair}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
     if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # The fit above has warned about the same table.
             classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
-    before += [note for note in notes if note not in before]  # The fit reads the numbers again.
+    before += [note for note in fitted.notes if note not in before]  # The fit reads the numbers again.
     return made
-
-
-def reference_rows(
-    classifier: TableClassifier, X: Any, prepared: Any, settings: Settings, *, labelled: Any, weight: Any
-) -> ReferenceRows:
-    """Return the description of the rows of the fit that the model file stores to detect drift."""
-    named = [name for name in settings.propensity_attributes if name != ALL]
-    given: dict[str, Any] = {"first": named, "seed": settings.seed}
-    return describe_rows(X, prepared=prepared, origins=classifier.origins_, labelled=labelled, weight=weight, **given)
-
-
-def fit_model(
-    estimator: Any,
-    n_rows: int,
-    fit: Callable[[Any], TableClassifier],
-    narrow: Callable[[SAREMClassifierCV], Any],
-    report_step: ReportStep,
-) -> tuple[TableClassifier, list[str], bool]:
-    """Return the fitted classifier of raw tables, notes on the fit, and whether it warned about its class prior.
-
-    `fit` fits the estimator to the table. With many rows, `narrow` first reduces the candidates of a search.
-    """
-    notes: list[str] = []
-    with warnings_as_notes(notes) as caught:
-        if isinstance(estimator, SAREMClassifierCV) and n_rows > MANY_ROWS:
-            report_step("choosing penalties")
-            estimator = narrow(estimator)
-            notes.append(
-                f"The penalties were chosen with {SAMPLE_ROWS:,} rows, drawn at random; the models were fitted to all "
-                "rows."
-            )
-        report_step("fitting both models")
-        classifier = fit(estimator)
-    tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
-    if tails:
-        listed = ", ".join(map(repr, tails))
-        notes.append(f"The distribution of {listed} has a long tail, so the models also use its logarithm.")
-    return classifier, notes, any(issubclass(each.category, ClassPriorWarning) for each in caught)
-
-
-@contextmanager
-def warnings_as_notes(notes: list[str]) -> Iterator[list[warnings.WarningMessage]]:
-    """Append the warnings of the body to the notes, each once and in plain words."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ColumnWarning)  # The notes on the columns say the same.
-        yield caught
-    new = (plain(each.message) for each in caught if issubclass(each.category, UserWarning))
-    notes += [note for note in dict.fromkeys(new) if note not in notes]
-
-
-def fit_pair_beside(
-    fit: Callable[[Any], TableClassifier], estimator: SAREMClassifier
-) -> tuple[TableClassifier | None, list[str]]:
-    """Return the logistic models beside a stack, and a note if their coefficients are not available or not reliable.
-
-    They are fitted from several starts only if a trial finds that one start gave a local optimum. Warnings about the
-    class prior are left out, because no number of the report comes from these models.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            pair = fit(clone(estimator).set_params(n_starts=1))
-            if getattr(pair.estimator_, "higher_optimum_", None) is not None:
-                caught.clear()
-                pair = fit(estimator)
-        except ValueError as error:
-            return None, [f"There are no coefficients, because logistic models could not be fitted: {plain(error)}"]
-    doubts = [plain(each.message) for each in caught if issubclass(each.category, ConvergenceWarning)]
-    return pair, [f"Logistic models for effects and reasons: {doubt}" for doubt in dict.fromkeys(doubts)]
-
-
-def narrowed(
-    search: SAREMClassifierCV, X: Any, observed: ObservedLabels, settings: Settings, groups: Any = None
-) -> Any:
-    """Return a search restricted to the candidates that a first search, on a sample of the rows, selected.
-
-    The sample contains all audited rows.
-    """
-    drawn = np.random.default_rng(settings.seed).choice(len(X), SAMPLE_ROWS, replace=False)
-    rows = np.union1d(drawn, np.flatnonzero(observed.audited))
-    part = observed.of(rows)
-    given = {} if part.audit is None else {"audit": part.audit}
-    given |= {} if groups is None else {"groups": groups[rows]}
-    tried = TableClassifier(search).fit(X.iloc[rows], part.labels, **given)
-    found, chosen = tried.estimator_.cv_results_, list(tried.estimator_.selection_.members)
-    penalties: dict[str, Any] = {
-        name: sorted({float(value) for value in found[f"param_{name[:-1]}"][chosen]})
-        for name in ("Cs", "propensity_Cs")
-    }
-    names = set(found["param_attributes"][chosen])
-    if search.attribute_sets == "auto" and len(names) < len(set(found["param_attributes"])):
-        seen = [column for column in X.columns if column not in settings.visit_columns]
-        penalties["attribute_sets"] = [
-            seen if names == {ALL} else [c for c in seen if c not in search.propensity_attributes]
-        ]
-    return clone(search).set_params(**penalties)
 
 
 def versions() -> dict[str, str]:

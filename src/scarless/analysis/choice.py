@@ -60,6 +60,11 @@ class ModelChoice(NamedTuple):
     why: str = ""
     pair_beside: bool = False  # whether a logistic pair is fitted beside it, for effects and reasons
 
+    @property
+    def is_search_for_speed(self) -> bool:
+        """Whether `--model auto` chose the search, although another model may be better."""
+        return self.model == SEARCH and bool(self.why)
+
     def sentence(self, fitted: Any) -> str:
         """Return the line that says which model was fitted; `fitted` is the fitted classifier."""
         members = getattr(fitted, "members_", None)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.analysis.answer import SAMPLE_ROWS, Analysis, ReportStep, fit_model, narrowed, reference_rows
-from scarless.analysis.choice import SEARCH, choose_model_of_files, make_estimator, notes_on_boosting
+from scarless.analysis.answer import Analysis
+from scarless.analysis.choice import choose_model_of_files, make_estimator, notes_on_boosting
 from scarless.analysis.columns import choose_features, notes_on_values_without_labels
+from scarless.analysis.fitting import SAMPLE_ROWS, ReportStep, fit_model, narrowed, reference_rows
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import (
     ANY_VALUE,
@@ -313,7 +314,7 @@ def analyse_files(
     classifier.reference_ = reference_rows(
         classifier, sample[features], prepared, settings, labelled=observed.s, weight=weight
     )
-    if choice.model == SEARCH and choice.why and not settings.looks:
+    if choice.is_search_for_speed and not settings.looks:
         report_step("comparing the models with boosting")
         w, advice = np.ones(len(sample)) if weight is None else weight, "Fit --model stack to a sample in one file."
         inner = classifier.estimator_
