@@ -20,7 +20,8 @@ from scarless import (
     TableClassifier,
 )
 from scarless.analysis import ColumnRoles, analyse, predict_table
-from scarless.analysis.answer import BY_LABELS, EITHER_WAY, make_estimator
+from scarless.analysis.answer import BY_LABELS, EITHER_WAY
+from scarless.analysis.choice import make_estimator
 from scarless.analysis.columns import notes_on_duplicates, notes_on_values_without_labels
 from scarless.analysis.labels import ObservedLabels
 from scarless.analysis.ranking import observed_again
@@ -137,7 +138,7 @@ def test_new_rows_without_labels_or_columns_and_with_new_categories(patients, fo
 
 
 ESTIMATORS = {
-    "search": ({"propensity_attributes": ("visits",)}, SAREMClassifierCV),
+    "search": ({"propensity_attributes": ("visits",), "model": "search"}, SAREMClassifierCV),
     "logistic": ({"propensity_attributes": ("all",), "model": "logistic"}, SAREMClassifier),
     "boosted": ({"propensity_attributes": ("visits",), "model": "boosted"}, SARStackingClassifier),
     "stack": ({"propensity_attributes": ("visits",), "model": "stack"}, SARStackingClassifier),
@@ -174,8 +175,8 @@ def test_known_propensities_weights_and_class_attributes_reach_the_fit(patients)
 
 @pytest.mark.parametrize("sets", [{"all": "all"}, {"without": "all but the propensity attributes"}, {}])
 def test_with_many_rows_penalties_are_chosen_with_a_sample(patients, monkeypatch, sets):
-    monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
-    monkeypatch.setattr("scarless.analysis.answer.SAMPLE_ROWS", 600)
+    monkeypatch.setattr("scarless.analysis.fitting.MANY_ROWS", 1000)
+    monkeypatch.setattr("scarless.analysis.fitting.SAMPLE_ROWS", 600)
     if sets:  # the search on the sample selects one set of attributes
         (name,) = sets.values()
         fit = SAREMClassifierCV.fit
@@ -188,7 +189,7 @@ def test_with_many_rows_penalties_are_chosen_with_a_sample(patients, monkeypatch
             return self
 
         monkeypatch.setattr(SAREMClassifierCV, "fit", choose)
-    found = analyse(patients, "diagnosed", propensity_attributes=["visits"], columns=WITHOUT)
+    found = analyse(patients, "diagnosed", propensity_attributes=["visits"], model="search", columns=WITHOUT)
     assert (
         found.notes[0]
         == "The penalties were chosen with 600 rows, drawn at random; the models were fitted to all rows."

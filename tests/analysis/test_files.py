@@ -11,7 +11,7 @@ import pytest
 from tests.analysis.conftest import make_patients
 
 from scarless import SAREMClassifierCV, load
-from scarless.analysis import Settings, analyse_files, answer, files
+from scarless.analysis import Settings, analyse_files, answer, files, fitting
 from scarless.cli import main
 from scarless.outside.table_files import read_table
 from scarless.scale import ParquetRows
@@ -123,10 +123,10 @@ def test_the_report_states_that_it_is_based_on_a_sample(tmp_path, monkeypatch):
     table = patients()
     claims = write(tmp_path / "words", table.assign(diagnosed=np.where(table["diagnosed"] == 1, "yes", "no")))
     monkeypatch.setattr(files, "SAMPLE_ROWS", 600)
-    monkeypatch.setattr(answer, "SAMPLE_ROWS", 600)
-    monkeypatch.setattr(answer, "MANY_ROWS", 700)
+    monkeypatch.setattr(fitting, "SAMPLE_ROWS", 600)
+    monkeypatch.setattr(fitting, "MANY_ROWS", 700)
     small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[0.1, 1.0], cv=2, random_state=4)
-    monkeypatch.setattr(answer, "make_estimator", lambda _: small)
+    monkeypatch.setattr(files, "make_estimator", lambda *_: small)
     found = analyse_files(ParquetRows(claims), settings(model="search", seed=4))
     assert (len(found.table), found.n_rows) == (600, N)
     page = found.report().to_html()
@@ -255,7 +255,7 @@ def test_penalties_are_chosen_with_all_audited_rows(tmp_path, monkeypatch):
     ill = (table["diagnosed"] == 1) | (rng.random(N) < 0.2)
     claims = write(tmp_path / "claims", table.assign(checked=np.where(rng.random(N) < 0.1, ill, np.nan)))
     monkeypatch.setattr(files, "SAMPLE_ROWS", 400)
-    monkeypatch.setattr(answer, "MANY_ROWS", 700)
+    monkeypatch.setattr(fitting, "MANY_ROWS", 700)
     seen = []
 
     def narrow(search, X, observed, seed):
@@ -264,7 +264,7 @@ def test_penalties_are_chosen_with_all_audited_rows(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "narrowed", narrow)
     small = SAREMClassifierCV(propensity_attributes=["visits"], Cs=[1.0], cv=2, random_state=4)
-    monkeypatch.setattr(answer, "make_estimator", lambda _: small)
+    monkeypatch.setattr(files, "make_estimator", lambda *_: small)
     found = analyse_files(ParquetRows(claims), settings(model="search", audit="checked"))
     n_audited = int(found.model.estimator_.n_audited_)
     assert seen == [(400 + n_audited - int(found.label.audited.sum()), n_audited)]

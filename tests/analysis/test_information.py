@@ -11,7 +11,7 @@ from tests.analysis.conftest import HOURS, LOOKS
 import scarless
 from scarless import ClassPrior, Labelling, SAREMClassifier, SAREMClassifierCV, analyse
 from scarless.analysis import ColumnRoles, predict_table
-from scarless.analysis.answer import make_estimator
+from scarless.analysis.choice import make_estimator
 from scarless.analysis.ranking import rank_rows
 from scarless.analysis.settings import Settings, write_toml
 from scarless.analysis.values import as_visits
@@ -111,7 +111,9 @@ def test_settings_reach_the_estimators():
     assert isinstance(model, SAREMClassifier)
     assert (model.labelling.visit_attributes, model.labelling.shared) == ({"h": ["h1", "h2"]}, False)
     assert (model.labelling.false_positive_rate, model.known) == (0.01, [ClassPrior(0.3, se=0.02)])
-    search = make_estimator(Settings(("a", "b"), ("x",), classification_attributes=("y",), prevalence=0.3))
+    search = make_estimator(
+        Settings(("a", "b"), ("x",), classification_attributes=("y",), model="search", prevalence=0.3)
+    )
     assert isinstance(search, SAREMClassifierCV)
     assert (search.known, search.attribute_sets) == ([ClassPrior(0.3)], {"chosen": ["y"]})
     scar = make_estimator(Settings("s", scar=True, audit="checked", model="logistic"))
@@ -217,8 +219,8 @@ def test_several_looks_give_no_note_on_swapped_models(hospital):
 
 
 def test_penalties_of_a_search_are_chosen_with_all_audited_rows(hospital, monkeypatch):
-    monkeypatch.setattr("scarless.analysis.answer.SAMPLE_ROWS", 800)
-    monkeypatch.setattr("scarless.analysis.answer.MANY_ROWS", 1000)
+    monkeypatch.setattr("scarless.analysis.fitting.SAMPLE_ROWS", 800)
+    monkeypatch.setattr("scarless.analysis.fitting.MANY_ROWS", 1000)
     fits, fit = [], SAREMClassifierCV.fit
 
     def spy(self, X, y, sample_weight=None, audit=None):

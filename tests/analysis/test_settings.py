@@ -62,7 +62,7 @@ REFUSED = {
         {"scar": True, "model": "stack"},
         "--model stack estimates how the labelling depends on columns, so it cannot be combined with",
     ),
-    "model": ({"scar": True, "model": "forest"}, "must be one of search, stack, logistic, boosted; got 'forest'"),
+    "model": ({"scar": True, "model": "forest"}, "must be one of auto, stack, search, logistic, boosted; got 'forest'"),
     "level": ({"scar": True, "level": 1.0}, "--level must lie between 0 and 1; got 1"),
     "key": ({"scar": True, "sede": 1}, "there is no setting 'sede'. Did you mean 'seed'"),
     "negative seed": ({"scar": True, "seed": -1}, r"--seed must be at least 0; got -1\."),

@@ -191,7 +191,7 @@ REFUSED = {
         "--bounds must be the lower and the upper bound of the propensity, for example 0.2 1; got 0.9 0.2",
     ),
     "bounds of a search": (
-        lambda table: table, [*AUDITED, "--bounds", "0.2", "1"],
+        lambda table: table, [*AUDITED, "--model", "search", "--bounds", "0.2", "1"],
         "--bounds needs --model logistic; got --model search",
     ),
     "seen twice": (lambda table: table, [*LOOKED, "--label", "diagnosed"], "--label and --looks cannot be combined"),

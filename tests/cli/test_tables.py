@@ -324,7 +324,7 @@ def test_a_kept_leaking_column_adds_a_reservation_to_the_number(folder, capsys):
     rng = np.random.default_rng(1)
     table["dose"] = np.where(table["diagnosed"] == "yes", 2.6, 0.0) + rng.normal(size=1200)
     table.to_csv("patients.csv", index=False)
-    arguments = ["--label", "diagnosed", "--propensity", "visits", "--quiet", "--out", "run"]
+    arguments = ["--label", "diagnosed", "--propensity", "visits", "--model", "search", "--quiet", "--out", "run"]
     assert main(["fit", "patients.csv", *arguments]) == 0
     told, page = capsys.readouterr().out, Path("run/report.html").read_text(encoding="utf-8")
     assert json.loads(Path("run/summary.json").read_text(encoding="utf-8"))["label_frequency"] < 0.99
@@ -337,7 +337,7 @@ def test_a_kept_leaking_column_adds_a_reservation_to_the_number(folder, capsys):
 @pytest.mark.usefixtures("reports")
 def test_a_clean_fit_has_no_reservation(folder, capsys):
     arguments = ["--label", "diagnosed", "--propensity", "visits", "insurance", "--quiet", "--out", "run"]
-    assert main(["fit", "patients.csv", *arguments]) == 0
+    assert main(["fit", "patients.csv", "--model", "search", *arguments]) == 0
     told, page = capsys.readouterr().out, Path("run/report.html").read_text(encoding="utf-8")
     rows = r"about \d+ rows \(\d+%; 95% interval \d+ to \d+%\) are positive"
     assert re.search(rf"We estimate that {rows}, so about \d+ positives have no label\.\n", told)

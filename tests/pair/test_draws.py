@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from scarless import BalancedDraws, ClassPriorWarning, SAREMClassifier, SARStackingClassifier, load, save
 from scarless.labelling import simulate_labels
 from scarless.pair.cross_fit import FixedPropensity, OneLabel
-from scarless.pair.draws import default_forest, drawn_rows, fit_draws
+from scarless.pair.draws import GrownTrees, default_forest, drawn_rows, fit_draws, grown_tree
 
 FOLDS = [(np.flatnonzero(np.arange(400) % 2 != k), np.flatnonzero(np.arange(400) % 2 == k)) for k in range(2)]
 
@@ -186,3 +186,18 @@ def test_parameters_of_the_classifier_are_checked(inner, table):
     X, s, _ = table
     with pytest.raises(ValueError, match="parameter of"):
         SARStackingClassifier([("f", BalancedDraws(inner))], cv=2).fit(X, s)
+
+
+def test_trees_that_are_stored_together_predict_the_same_and_refuse_wrong_sizes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)).astype(np.float32)
+    tree = ExtraTreeClassifier(min_samples_leaf=2)
+    trees = GrownTrees([grown_tree(tree, X, (X[:, k] > 0).astype(float), rng) for k in range(3)])
+    again, state = GrownTrees([]), trees.__getstate__()
+    again.__setstate__(state)
+    assert len(again) == 3
+    for one, other in zip(trees, again, strict=True):
+        np.testing.assert_array_equal(one.predict(X), other.predict(X))
+    for wrong in (state["sizes"] + 1, np.array([[0, 1], *state["sizes"][1:]])):
+        with pytest.raises(ValueError, match="do not add up"):
+            again.__setstate__({**state, "sizes": wrong})

@@ -21,7 +21,7 @@ from scarless.raw.reference import (
     describe_rows,
     is_of_kind,
 )
-from scarless.raw.table_classifier import fit_and_prepare
+from scarless.raw.table_classifier import finish_fit, start_fit
 
 
 def patients(n=400, seed=0):
@@ -40,9 +40,10 @@ def fitted(table, seed=0):
     rng = np.random.default_rng(seed)
     s = ((table["age"].fillna(50) > 50) & (rng.random(len(table)) < 0.5)).astype(int)
     s[np.flatnonzero(table["age"].isna())[:1]] = 1
-    model = TableClassifier(SAREMClassifier(propensity_attributes=["clinic"]))
-    prepared = fit_and_prepare(model, table, s)
-    return model, describe_rows(table, prepared=prepared, origins=model.origins_, labelled=s)
+    estimator = SAREMClassifier(propensity_attributes=["clinic"])
+    started = start_fit(estimator, table, s)
+    model = finish_fit(started, estimator, s)
+    return model, describe_rows(table, prepared=started.prepared, origins=model.origins_, labelled=s)
 
 
 def test_kinds_counts_and_sample():

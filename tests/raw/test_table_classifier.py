@@ -23,7 +23,7 @@ from scarless import (
     StratifiedSCARClassifier,
     TableClassifier,
 )
-from scarless.raw.table_classifier import fit_and_prepare, with_prepared
+from scarless.raw.table_classifier import finish_fit, start_fit, with_prepared
 
 
 def make_table(n=900, seed=0):
@@ -297,8 +297,8 @@ def test_a_number_that_is_a_name_and_the_position_of_another_column_warns():
 
 def test_a_fit_gives_the_prepared_table_which_need_not_be_prepared_again(data, monkeypatch):
     table, s = data
-    model = TableClassifier(NaiveClassifier())
-    prepared = fit_and_prepare(model, table, s)
+    started = start_fit(NaiveClassifier(), table, s)
+    model, prepared = finish_fit(started, NaiveClassifier(), s), started.prepared
     assert prepared.equals(model.prepare(table))
     known = with_prepared(model, table, prepared)
     monkeypatch.setattr(type(known.preparation_), "transform", lambda *_: pytest.fail("it was prepared again"))

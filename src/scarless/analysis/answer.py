@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,9 +13,9 @@ from platform import python_version
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from scarless.analysis.audit_history import AUDITS, AuditHistory, refuse_lost_worksheets
+from scarless.analysis.choice import ModelChoice
 from scarless.analysis.columns import (
     as_pandas,
     choose_features,
@@ -24,6 +24,7 @@ from scarless.analysis.columns import (
     notes_on_values_without_labels,
     with_texts_read,
 )
+from scarless.analysis.fitting import ReportStep, fit_table, reference_rows
 from scarless.analysis.labels import ObservedLabels, read_observed
 from scarless.analysis.ranking import BY_LABELS, EITHER_WAY, rank_by_labels, rank_rows
 from scarless.analysis.settings import (
@@ -42,35 +43,17 @@ from scarless.analysis.values import notes_on
 from scarless.diagnostics import yield_curve
 from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
-from scarless.models import (
-    ClassPrior,
-    LabelFrequency,
-    Labelling,
-    NaiveClassifier,
-    PropensityWeightedClassifier,
-    SAREMClassifier,
-    SAREMClassifierCV,
-    SARStackingClassifier,
-    SCARClassifier,
-)
-from scarless.models.sar_stacking import default_boosting
+from scarless.models import NaiveClassifier
 from scarless.outside.files import write_whole
-from scarless.outside.notices import ClassPriorWarning
-from scarless.outside.plain_words import plain
 from scarless.outside.shell_words import quoted_words
 from scarless.pair.groups import is_rows_keyword
-from scarless.raw.leaks import ColumnWarning, Leak
-from scarless.raw.reference import ReferenceRows, describe_rows
-from scarless.raw.table_classifier import TableClassifier, fit_and_prepare, with_prepared
-from scarless.scale.raw_columns import LOG
+from scarless.raw.leaks import Leak
+from scarless.raw.table_classifier import TableClassifier, with_prepared
 
 SCHEMA = 1  # version of summary.json
-# With more than MANY_ROWS rows, penalties are chosen with a sample of SAMPLE_ROWS rows. By judgement.
-MANY_ROWS, SAMPLE_ROWS = 200_000, 50_000
 FIRST_ROWS = 50  # highest-ranked rows for which the summary has the expected number of positives
 _ESTIMATE_KEYS = ("class_prior_interval", "label_frequency_interval", "positives", "missing_positives")
 _PACKAGES = ("scarless", "numpy", "scipy", "scikit-learn", "pandas", "skrub", "skops")
-ReportStep = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -85,6 +68,10 @@ class Analysis:
         Settings of the analysis.
     notes : list of str
         Notes for the user, such as how the label column was read, and warnings of the fit.
+    choice : ModelChoice
+        Which model was fitted, and why.
+    pair : TableClassifier or None
+        Logistic models fitted beside a stack, from which the report takes effects and reasons; None for other models.
     """
 
     model: TableClassifier
@@ -96,6 +83,8 @@ class Analysis:
     fitted_to: tuple[Any, Any] | None = field(default=None, repr=False, kw_only=True)  # raw and prepared columns
     leaks: tuple[Leak, ...] = field(default=(), repr=False, kw_only=True)  # leaking columns that were not left out
     warned: bool = field(default=False, repr=False, kw_only=True)  # whether the fit warned about its class prior
+    choice: ModelChoice = field(kw_only=True)  # which model was fitted, and why
+    pair: TableClassifier | None = field(default=None, repr=False, kw_only=True)  # logistic models beside a stack
     history: AuditHistory | None = field(default=None, repr=False, kw_only=True)  # worksheets and their answers
 
     @property
@@ -107,17 +96,23 @@ class Analysis:
     def subject(self) -> Subject:
         """The model, its rows and its predictions, for the diagnostics and the report."""
         model, features = self._model_and_columns
-        return Subject.of(
-            model,
-            features,
-            self._observed(),
-            audit=self.label.audit,
-            sample_weight=self._column("sample_weight"),
-            propensity=self._column("known_propensity"),
-            level=self.settings.level,
-            leaks=self.leaks,
-            is_contradicted=self.warned,
-        )
+        given: dict[str, Any] = {
+            "audit": self.label.audit,
+            "sample_weight": self._column("sample_weight"),
+            "propensity": self._column("known_propensity"),
+            "level": self.settings.level,
+            "leaks": self.leaks,
+        }
+        subject = Subject.of(model, features, self._observed(), **given, is_contradicted=self.warned)
+        if self.pair is None:
+            return subject
+        pair = with_prepared(self.pair, features, subject.prepared)
+        return replace(subject, pair=Subject.of(pair, features, self._observed(), **given))
+
+    @property
+    def used(self) -> str:
+        """The sentence that says which model was fitted, and why."""
+        return self.choice.sentence(self.model.estimator_)
 
     @property
     def may_be_swapped(self) -> bool:
@@ -171,6 +166,7 @@ class Analysis:
             "doubt": NO_ESTIMATE if self.is_uninformative else reservation(self.subject, self.changes),
             "level": self.settings.level,
             "model": type(inner).__name__,
+            "used": self.used,
             "converged": bool(getattr(inner, "converged_", True)),
             "notes": self.notes,
             "settings": self.settings.to_dict(),
@@ -256,6 +252,7 @@ class Analysis:
             row_names=self._column("id"),
             **self._groups(),
             changes=self.changes,
+            used=self.used,
             random_state=self.settings.seed,
             run={
                 **self._title(),
@@ -365,7 +362,7 @@ def analyse(
     known: Any = (),
     audit: str = "",
     columns: Any = None,
-    model: str = "search",
+    model: str = "auto",
     scar: bool = False,
     known_propensity: str = "",
     pos_label: Any = None,
@@ -398,10 +395,12 @@ def analyse(
         by their class, and negative findings must be included.
     columns : ColumnRoles, optional
         Roles of other columns: id, weights, groups, excluded columns, and columns to read as numbers or text.
-    model : {"search", "stack", "logistic", "boosted"}, default="search"
-        "search": logistic models, with penalties chosen by cross-validation (`SAREMClassifierCV`). "logistic": one
-        logistic pair (`SAREMClassifier`), the fastest. "boosted": gradient boosting for the class. "stack": a stack of
-        a logistic model, gradient boosting and a forest (`SARStackingClassifier`).
+    model : {"auto", "stack", "search", "logistic", "boosted"}, default="auto"
+        "auto": the stack if it probably takes less than a minute, otherwise the search. Effects of columns and reasons
+        of rows then come from a logistic pair fitted beside the stack. "stack": a stack of a logistic model, gradient
+        boosting and a forest (`SARStackingClassifier`). "search": logistic models, with penalties chosen by
+        cross-validation (`SAREMClassifierCV`). "logistic": one logistic pair (`SAREMClassifier`), the fastest.
+        "boosted": gradient boosting for the class.
     scar : bool, default=False
         Whether all positives are equally likely to be labelled (`SCARClassifier`).
     known_propensity : str, optional
@@ -469,14 +468,9 @@ def analyse_table(
     duplicate_notes = notes_on_duplicates(table, settings.id, settings.groups)
     never_labelled = notes_on_values_without_labels(table[features], settings, found, leaks)
     before = [*found.notes, *read, *duplicate_notes, *notes_on(settings), *feature_notes, *never_labelled]
-    columns, groups = table[features], table[settings.groups].to_numpy() if settings.groups else None
-    prepared: list[Any] = []
-
-    def fit(classifier: TableClassifier) -> None:
-        prepared.append(fit_and_prepare(classifier, columns, found.labels, **given))
-
-    classifier, notes, warned = fit_model(
-        settings, len(table), fit, lambda search: narrowed(search, columns, found, settings, groups), report_step
+    columns = table[features]
+    fitted = fit_table(
+        columns, table[settings.groups] if settings.groups else None, found, settings, given, report_step
     )
     if is_rows_keyword(given.get("groups")):
         before.append(
@@ -484,136 +478,21 @@ def analyse_table(
             f"{len(table):,} rows, so they are treated as survey weights. Standard errors and intervals are based on "
             "the number of rows, not on the sum of the weights."
         )
+    classifier, weight = fitted.model, given.get("sample_weight")
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(found.pos_label)}
     classifier.reference_ = reference_rows(
-        classifier, columns, prepared[0], settings, labelled=found.s, weight=given.get("sample_weight")
+        classifier, columns, fitted.prepared, settings, labelled=found.s, weight=weight
     )
-    kept: dict[str, Any] = {"fitted_to": (columns, prepared[0]), "leaks": leaks, "history": history, "warned": warned}
+    kept: dict[str, Any] = {"fitted_to": (columns, fitted.prepared), "leaks": leaks, "history": history}
+    kept |= {"warned": fitted.warned, "choice": fitted.choice, "pair": fitted.pair}
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
     if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # The fit above has warned about the same table.
             classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
-    before += [note for note in notes if note not in before]  # The fit reads the numbers again.
+    before += [note for note in fitted.notes if note not in before]  # The fit reads the numbers again.
     return made
-
-
-def reference_rows(
-    classifier: TableClassifier, X: Any, prepared: Any, settings: Settings, *, labelled: Any, weight: Any
-) -> ReferenceRows:
-    """Return the description of the rows of the fit that the model file stores to detect drift."""
-    named = [name for name in settings.propensity_attributes if name != ALL]
-    given: dict[str, Any] = {"first": named, "seed": settings.seed}
-    return describe_rows(X, prepared=prepared, origins=classifier.origins_, labelled=labelled, weight=weight, **given)
-
-
-def fit_model(
-    settings: Settings,
-    n_rows: int,
-    fit: Callable[[TableClassifier], Any],
-    narrow: Callable[[SAREMClassifierCV], Any],
-    report_step: ReportStep,
-) -> tuple[TableClassifier, list[str], bool]:
-    """Return the fitted classifier for the settings, notes on the fit, and whether it warned about its class prior.
-
-    `fit` fits the classifier. With many rows, `narrow` first reduces the candidates of a search.
-    """
-    notes = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ColumnWarning)  # The notes on the columns say the same.
-        estimator = make_estimator(settings)
-        if isinstance(estimator, SAREMClassifierCV) and n_rows > MANY_ROWS:
-            report_step("choosing penalties")
-            estimator = narrow(estimator)
-            notes.append(
-                f"The penalties were chosen with {SAMPLE_ROWS:,} rows, drawn at random; the models were fitted to all "
-                "rows."
-            )
-        report_step("fitting both models")
-        classifier = TableClassifier(estimator)
-        fit(classifier)
-    notes += list(dict.fromkeys(plain(each.message) for each in caught if issubclass(each.category, UserWarning)))
-    tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
-    if tails:
-        listed = ", ".join(map(repr, tails))
-        notes.append(f"The distribution of {listed} has a long tail, so the models also use its logarithm.")
-    return classifier, notes, any(issubclass(each.category, ClassPriorWarning) for each in caught)
-
-
-# --- estimators
-
-
-def make_estimator(settings: Settings) -> Any:
-    """Return the unfitted classifier for the settings."""
-    if settings.known_propensity:
-        return PropensityWeightedClassifier(method="likelihood")
-    if settings.scar and not settings.informed:
-        return SCARClassifier()
-    named = settings.propensity_attributes
-    options: dict[str, Any] = {
-        "propensity_attributes": ALL if named == (ALL,) else list(named) or None,
-        "random_state": settings.seed,
-        **_information(settings),
-    }
-    seen = list(settings.classification_attributes)
-    if settings.model == "logistic" or settings.scar:
-        return SAREMClassifier(n_starts=5, classification_attributes=seen or None, **options)
-    if seen:
-        options["attribute_sets"] = {"chosen": seen}
-    if settings.model == "search":
-        return SAREMClassifierCV(**options)
-    members = [("boosting", default_boosting())] if settings.model == "boosted" else None
-    return SARStackingClassifier(members, **options)
-
-
-def _information(settings: Settings) -> dict[str, Any]:
-    """Return the parameters for labelling and known values."""
-    if not settings.informed:
-        return {}
-    known: list[Any] = []
-    if settings.prevalence is not None:
-        known.append(ClassPrior(float(settings.prevalence), se=float(settings.prevalence_se or 0.0)))
-    for name, share in settings.label_frequency.items():
-        error = float(settings.label_frequency_se.get(name, 0.0))
-        known.append(LabelFrequency(share, se=error, look=settings.labels.index(name)))
-    rates = settings.false_positive_rate
-    labelling = Labelling(
-        visit_attributes={name: list(columns) for name, columns in settings.visit_attributes.items()} or None,
-        bounds=settings.bounds or None,
-        shared=settings.shared,
-        false_positive_rate=list(rates) if isinstance(rates, tuple) else rates,
-        audit_labels=settings.audit_labels,
-    )
-    return {"labelling": labelling, "known": known or None}
-
-
-def narrowed(
-    search: SAREMClassifierCV, X: Any, observed: ObservedLabels, settings: Settings, groups: Any = None
-) -> Any:
-    """Return a search restricted to the candidates that a first search, on a sample of the rows, selected.
-
-    The sample contains all audited rows.
-    """
-    drawn = np.random.default_rng(settings.seed).choice(len(X), SAMPLE_ROWS, replace=False)
-    rows = np.union1d(drawn, np.flatnonzero(observed.audited))
-    part = observed.of(rows)
-    given = {} if part.audit is None else {"audit": part.audit}
-    given |= {} if groups is None else {"groups": groups[rows]}
-    tried = TableClassifier(search).fit(X.iloc[rows], part.labels, **given)
-    found, chosen = tried.estimator_.cv_results_, list(tried.estimator_.selection_.members)
-    penalties: dict[str, Any] = {
-        name: sorted({float(value) for value in found[f"param_{name[:-1]}"][chosen]})
-        for name in ("Cs", "propensity_Cs")
-    }
-    names = set(found["param_attributes"][chosen])
-    if search.attribute_sets == "auto" and len(names) < len(set(found["param_attributes"])):
-        seen = [column for column in X.columns if column not in settings.visit_columns]
-        penalties["attribute_sets"] = [
-            seen if names == {ALL} else [c for c in seen if c not in search.propensity_attributes]
-        ]
-    return clone(search).set_params(**penalties)
 
 
 def versions() -> dict[str, str]:

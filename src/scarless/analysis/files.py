@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scarless.analysis.answer import SAMPLE_ROWS, Analysis, ReportStep, fit_model, narrowed, reference_rows
+from scarless.analysis.answer import Analysis
+from scarless.analysis.choice import choose_model_of_files, make_estimator, notes_on_boosting
 from scarless.analysis.columns import choose_features, notes_on_values_without_labels
+from scarless.analysis.fitting import SAMPLE_ROWS, ReportStep, fit_model, narrowed, reference_rows
 from scarless.analysis.inspection import Inspection, inspect_table
 from scarless.analysis.labels import (
     ANY_VALUE,
@@ -294,24 +296,32 @@ def analyse_files(
     given = {"sample_weight": settings.sample_weight} if settings.sample_weight else {}
     given |= {"audit": settings.audit} if settings.audit else {}
 
-    def fit(classifier: TableClassifier) -> None:
-        classifier.estimator.set_params(pos_label=pos_label)
-        classifier.fit(rows.select(features), list(settings.looks) or settings.label, **given)
+    choice = choose_model_of_files(settings)
+
+    def fit(estimator: Any) -> TableClassifier:
+        classifier = TableClassifier(estimator.set_params(pos_label=pos_label))
+        return classifier.fit(rows.select(features), list(settings.looks) or settings.label, **given)
 
     def narrow(search: Any) -> Any:
         more = _with_audited(sample, drawn.checked.to_pandas(ignore_metadata=True)[columns])
         return narrowed(search, more[features], counts.of_sample(more, settings), settings)
 
-    classifier, notes, warned = fit_model(settings, drawn.n_rows, fit, narrow, report_step)
+    estimator = make_estimator(settings, choice.model)
+    classifier, notes, warned = fit_model(estimator, drawn.n_rows, fit, narrow, report_step)
     classifier.settings_ = {**settings.to_dict(), "pos_label": list(observed.pos_label)}
     weight = sample[settings.sample_weight].to_numpy(dtype=np.float64) if settings.sample_weight else None
     prepared = classifier.prepare(sample[features])
     classifier.reference_ = reference_rows(
         classifier, sample[features], prepared, settings, labelled=observed.s, weight=weight
     )
+    if choice.is_search_for_speed and not settings.looks:
+        report_step("comparing the models with boosting")
+        w, advice = np.ones(len(sample)) if weight is None else weight, "Fit --model stack to a sample in one file."
+        inner = classifier.estimator_
+        notes += notes_on_boosting(inner, prepared, observed.s, w, seed=settings.seed, advice=advice)
     totals = (drawn.n_rows, counts.n_labelled, counts if settings.informed else None)
     origin = dict(source or {})
-    kept: dict[str, Any] = {"leaks": leaks, "warned": warned}
+    kept: dict[str, Any] = {"leaks": leaks, "warned": warned, "choice": choice}
     made = FileAnalysis(classifier, settings, before, sample, observed, origin, rows, *totals, **kept)
     if settings.propensity_attributes == (ALL,) and made.may_be_swapped:
         before.append(EITHER_WAY)
@@ -384,7 +394,7 @@ def _label_columns_of(settings: Settings, there: Sequence[str]) -> dict[str, Any
 
 
 def _refuse_settings_that_need_memory(settings: Settings) -> None:
-    if settings.model not in ("search", "logistic"):
+    if settings.model not in ("auto", "search", "logistic"):
         raise ValueError(
             f"--model {settings.model} needs all rows in memory, so it is not available for a folder of files. Use "
             "--model search or --model logistic."

@@ -92,13 +92,13 @@ class Settings:
         (), _COLUMNS, "columns that the class depends on (default: all columns)", "--classification-attributes"
     )
     model: str = _setting(
-        "search", Kind(of_type(str, "text")),
-        "search (default): logistic models, with penalties chosen by cross-validation; stack: a logistic model, "
-        "gradient boosting and a forest for the class, averaged, with the best probabilities; boosted: gradient "
-        "boosting for the class; logistic: one logistic model for the class, fastest, but its confidence "
-        "interval is too short",
+        "auto", Kind(of_type(str, "text")),
+        "auto (default): stack if it probably takes less than a minute, otherwise search; stack: a logistic model, "
+        "gradient boosting and a forest for the class, averaged, with the best probabilities; search: logistic models, "
+        "with penalties chosen by cross-validation; boosted: gradient boosting for the class; logistic: one logistic "
+        "model for the class, fastest, but its confidence interval is too short",
         "--model",
-        choices=("search", "stack", "logistic", "boosted"),
+        choices=("auto", "stack", "search", "logistic", "boosted"),
     )  # fmt: skip
     scar: bool = _setting(False, _TRUTH, "assume that all positives are equally likely to be labelled", "--scar")
     known_propensity: str = _setting(

@@ -189,7 +189,7 @@ def refuse_contradictions(settings: Any, models: Iterable[str]) -> None:
     both = [name for name in settings.number if name in settings.text]
     if both:
         raise ValueError(f"Column {both[0]!r} is named by both --number and --text. Choose one of them.")
-    if settings.model not in ("search", "logistic") and (settings.scar or settings.known_propensity):
+    if settings.model not in ("auto", "search", "logistic") and (settings.scar or settings.known_propensity):
         raise ValueError(
             f"--model {settings.model} estimates how the labelling depends on columns, so it cannot be combined with "
             f"{flags[0]}. Remove --model or {flags[0]}."
@@ -265,7 +265,7 @@ def _check_numbers(settings: Any) -> None:
             "--bounds must be the lower and the upper bound of the propensity, for example 0.2 1; got "
             f"{' '.join(f'{each:g}' for each in bounds)}."
         )
-    if bounds and settings.model != "logistic" and not settings.scar:
+    if bounds and settings.model not in ("auto", "logistic") and not settings.scar:
         raise ValueError(f"--bounds needs --model logistic; got --model {settings.model}.")
 
 

@@ -427,11 +427,12 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
         print(summary["first_rows"]["sentence"])
     for sentence in [] if found.changes is None else found.changes.sentences():
         print(sentence)
+    print(f"Model: {summary['used']}")
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)
     print(f"Ranked rows: {folder / ranked}")
-    print(f"Model: {folder / MODEL}")
+    print(f"Model file: {folder / MODEL}")
     print(f"To repeat this analysis: {again}")
     print(f"Report: {folder / REPORT}")
 

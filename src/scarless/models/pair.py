@@ -9,6 +9,7 @@ use `profile_class_prior` or `bootstrap_intervals` there. Weights are counts of 
 penalised estimates, which are shrunk towards 0.
 """
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -99,6 +100,7 @@ class PairClassifier(PUClassifier):
     _pair: FittedPair | None = None
     _looks_warnings: tuple[str, ...] = ()  # warnings of a fit to looks, audits or known values
     _choice_remark: str = ""  # remark on the assumption that audit_labels makes
+    _known: tuple[Any, Engine] | None = None  # a table and its rows for the likelihood, see `with_known_rows`
     # Column outside propensity_attributes that seems to drive the labelling, and its gain in log-likelihood.
     _driver: tuple[int, float] | None = None
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
@@ -483,8 +485,7 @@ class PairClassifier(PUClassifier):
         """
         if self._pair is None or self._pair.source is None:
             self._known_inference()
-        pair, checked = self.fitted_pair_, self._checked(X)
-        rows = pair.rows(checked)
+        pair, checked, rows = self.fitted_pair_, self._checked(X), self._rows(X)
         if pair.looks is not None:
             return pair.out_of_fold_logits(rows, X, np.empty(0))
         labels = one_label(X, s, self._coding, rows.n_rows)
@@ -511,6 +512,8 @@ class PairClassifier(PUClassifier):
         return check_foreign_table(self, X, inner=self._reader, reset=False)
 
     def _rows(self, X: Any) -> Engine:
+        if self._known is not None and X is self._known[0]:
+            return self._known[1]
         return self.fitted_pair_.rows(self._checked(X))
 
     def _known_rows(self, X: Any) -> Any:
@@ -844,6 +847,20 @@ def rates_of_looks(objective: Any, beta: Vector, kinds: NDArray[np.intp]) -> Any
     logits = [known[kind] if rate is None else own[rate] for kind, rate in enumerate(objective.rates)]
     rates = np.asarray(expit(logits))[kinds]
     return float(rates[0]) if np.ptp(rates) == 0 else rates
+
+
+def with_known_rows(model: Any, X: Any) -> Any:
+    """Return a copy of a fitted classifier that predicts the class logits of `X` once; `X` must not change.
+
+    A report asks a model ten times or more for predictions of the same rows, and those of a stack take long. Models
+    whose logits are linear are returned unchanged.
+    """
+    pair = getattr(model, "_pair", None)
+    if pair is None or pair.source is None:
+        return model
+    twin = copy(model)
+    twin._known = X, model._rows(X)
+    return twin
 
 
 def known_inference(model: Any) -> PairInference:

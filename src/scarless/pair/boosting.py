@@ -293,7 +293,17 @@ def _packed(predictors: list[list[Any]]) -> tuple[list[Any], Any]:
     """
     trees = [tree for (tree,) in predictors]
     parts = [[getattr(tree, name) for tree in trees] for name in _TREE]
-    return [np.concatenate(each) for each in parts], np.array([[len(part) for part in each] for each in parts])
+    return [_joined(each) for each in parts], np.array([[len(part) for part in each] for each in parts])
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return arrays as one array; NumPy's concatenation of records compares all fields of each pair of arrays."""
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    start = 0
+    for part in parts:
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole
 
 
 def _unpacked(parts: list[Any], lengths: Any) -> list[list[Any]]:

@@ -10,6 +10,8 @@ Each draw leaves out one fold. The mean of the draws that leave a fold out score
 scored by a classifier that saw it, or that saw a row of its group.
 """
 
+from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from scipy.special import expit, logit
 from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor, ExtraTreeClassifier
+from sklearn.tree._tree import Tree
 from sklearn.utils import get_tags
 
 from scarless.checks.estimators import final_step, seeded_clone, takes_weights
@@ -60,6 +63,13 @@ MAX_LABELLED_PER_DRAW = 1_000
 MIN_PROPENSITY_OF_DRAWS = 0.02
 #: The first scores, which only give the propensity, use this share of the draws. By judgement.
 FIRST_SHARE_OF_DRAWS = 0.2
+# Attributes of scikit-learn's trees that predictions need, and the fields of a node with the same content.
+_OF_NODES = {
+    "children_left": "left_child",
+    "children_right": "right_child",
+    "feature": "feature",
+    "threshold": "threshold",
+}
 _LARGEST_FLOAT32 = 3e38  # scikit-learn's trees read numbers in float32
 
 
@@ -140,7 +150,7 @@ def check_member(classifier: Any, name: str) -> None:
 class Drawn(NamedTuple):
     """The classifiers of the draws that leave out one fold, and the change of their logits for the class prior."""
 
-    classifiers: list[Any]
+    classifiers: "list[Any] | GrownTrees"
     level: float
 
     def logits(self, X: Any) -> Vector:
@@ -188,7 +198,7 @@ def fit_draws(
     held = held_out(w, folds)
     value = mean_of(evidence.value(u, propensity.v), held)
     mean_propensity = mean_of(evidence.label_probability(propensity.v), held)
-    models: list[FoldModel] = [Drawn(of_fold, level) for of_fold in classifiers]
+    models: list[FoldModel] = [Drawn(stored(of_fold), level) for of_fold in classifiers]
     return CrossFit(u, propensity.v, held, models, [value], [mean_propensity], 0, converged=True)
 
 
@@ -287,7 +297,7 @@ def drawn_rows(rows: Columns, weight: Vector, size: int, rng: np.random.Generato
     return np.asarray(rows[order[np.minimum(np.searchsorted(ends, places, side="right"), rows.size - 1)]])
 
 
-def _mean_logit(classifiers: list[Any], X: Any) -> Vector:
+def _mean_logit(classifiers: "list[Any] | GrownTrees", X: Any) -> Vector:
     """Return the logit of the mean probability of the classifiers of a fold.
 
     Half a vote for each class keeps the logit finite if all of them agree.
@@ -303,3 +313,49 @@ def _mean_logit(classifiers: list[Any], X: Any) -> Vector:
 def in_float32(X: Any) -> Any:
     """Return numbers as float32; larger numbers are replaced by its largest numbers."""
     return np.clip(X, -_LARGEST_FLOAT32, _LARGEST_FLOAT32).astype(np.float32)
+
+
+class GrownTrees(Sequence[Any]):
+    """The trees of the draws of one fold, as a sequence that is stored in a few arrays.
+
+    Model files describe each object by itself, and writing and reading hundreds of trees one by one takes seconds.
+    """
+
+    def __init__(self, trees: list[Any]) -> None:
+        self.trees = trees
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.trees[place]
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return one tree without its nodes, and what predictions need of the nodes of all trees, concatenated."""
+        plain = copy(self.trees[0])
+        del plain.tree_
+        grown = [tree.tree_ for tree in self.trees]
+        state = {name: np.concatenate([getattr(tree, name) for tree in grown]) for name in (*_OF_NODES, "value")}
+        return {"plain": plain, "sizes": np.array([[tree.node_count, tree.max_depth] for tree in grown]), **state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        plain, sizes = state["plain"], np.asarray(state["sizes"], dtype=np.intp)
+        ends = np.cumsum(sizes[:, 0])
+        if (sizes[:, 0] < 1).any() or any(len(state[name]) != ends[-1] for name in (*_OF_NODES, "value")):
+            raise ValueError("the numbers of nodes of the trees do not add up")  # compiled code does not check this
+        empty = Tree(plain.n_features_in_, np.ones(1, dtype=np.intp), 1).__getstate__()["nodes"]
+        nodes = np.zeros(ends[-1], dtype=empty.dtype)
+        for name, field in _OF_NODES.items():
+            nodes[field] = state[name]
+        self.trees = []
+        for end, (count, depth) in zip(ends, sizes, strict=True):
+            tree, part = copy(plain), slice(end - count, end)
+            tree.tree_ = Tree(plain.n_features_in_, np.ones(1, dtype=np.intp), 1)
+            of_tree = {"nodes": nodes[part], "values": state["value"][part]}
+            tree.tree_.__setstate__({"max_depth": int(depth), "node_count": int(count), **of_tree})
+            self.trees.append(tree)
+
+
+def stored(classifiers: list[Any]) -> list[Any] | GrownTrees:
+    """Return the classifiers of a fold in the form in which a model holds them: trees together."""
+    return GrownTrees(classifiers) if isinstance(classifiers[0], DecisionTreeRegressor) else classifiers

@@ -487,8 +487,11 @@ class StackSource:
         return cls(tuple(stacked), recalibration, columns, objective, parameters)
 
     def table(self, X: Any) -> Matrix:
-        """Return the class logit before recalibration, the columns of the propensities, and each member's logit."""
-        logits = [member.logits(X) for member in self.stacked]
+        """Return the class logit before recalibration, the columns of the propensities, and each member's logit.
+
+        Members that were left out have no influence, so their logits are 0.
+        """
+        logits = [member.logits(X) if member.weight else np.zeros(X.shape[0]) for member in self.stacked]
         seen = dense(numeric_columns(X, self.e_columns))
         return np.column_stack([mean_logits(self.stacked, logits), seen, *logits])
 

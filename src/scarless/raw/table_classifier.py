@@ -1,7 +1,7 @@
 """Classifier for raw tables: it prepares the columns, fits a model, and reports results by raw column."""
 
 from copy import copy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from scarless.models.explaining import (
     grouped,
     refuse_unless_in_memory,
 )
+from scarless.models.pair import with_known_rows
 from scarless.models.predict_to import predict_to, propensity_is_known
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
@@ -175,16 +176,19 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         -------
         TableClassifier
         """
-        self._fit_prepared(X, y, sample_weight, **fit_params)
+        started = self._start(X, y, sample_weight, fit_params.get("audit"))
+        self._finish(started, y, sample_weight, **fit_params)
+        if self.preparation is None and not in_files(X):
+            self._warn_about_columns(started.X, y, fit_params.get("audit"))
         return self
 
-    def _fit_prepared(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
-        """Fit as `fit` does, and return the prepared table."""
-        estimator = SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
+    def _start(self, X: Any, y: Any, sample_weight: Any = None, audit: Any = None) -> "StartedFit":
+        """Fit the preparation only."""
+        estimator = self._unfitted()
         refuse_raw_columns(estimator)
         self._visits, self._scales, as_passed = None, {}, X
         if in_files(X):
-            names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator, fit_params.get("audit"))
+            names, prepared, n_out = self._prepare_files(X, y, sample_weight, estimator, audit)
         else:
             if self.preparation is None:
                 X = as_frame(X)
@@ -192,15 +196,24 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 X = self._read_texts(X)
             names, prepared, n_out = self._prepare_table(X, y, estimator)
         self._note_columns(names, n_out, X)
-        self._translate(estimator, X, names, as_passed)
+        return StartedFit(self, X, as_passed, names, prepared)
+
+    def _finish(self, started: "StartedFit", y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
+        """Fit the classifier to the prepared table."""
+        X, estimator = started.X, self._unfitted()
+        if self._visits is not None:
+            labelling = clone(labelling_of(estimator)).set_params(visit_attributes=self._visits.places)
+            estimator.set_params(labelling=labelling)
+        self._translate(estimator, X, started.names, started.as_passed)
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
-        self.estimator_ = estimator.fit(prepared, y, **fit_params)
+        self.estimator_ = estimator.fit(started.prepared, y, **fit_params)
         self.classes_ = self.estimator_.classes_
-        self._mean = None if in_files(X) else average_row(prepared, sample_weight)
-        if self.preparation is None and not in_files(X):
-            self._warn_about_columns(X, y, fit_params.get("audit"))
-        return prepared
+        self._mean = None if in_files(X) else average_row(started.prepared, sample_weight)
+        return self
+
+    def _unfitted(self) -> Any:
+        return SAREMClassifierCV() if self.estimator is None else clone(check_own(self.estimator))
 
     def _warn_about_columns(self, X: Any, y: Any, audit: Any) -> None:
         """Warn about columns that may leak the label, and about values that no labelled row has.
@@ -252,9 +265,6 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if visits is not None:
             self._visits = visits.placed(int(prepared.shape[1]))
             prepared = self._visits.appended(prepared, X)
-            estimator.set_params(
-                labelling=clone(labelling_of(estimator)).set_params(visit_attributes=self._visits.places)
-            )
         return names, prepared, int(prepared.shape[1])
 
     def _prepare_files(
@@ -674,15 +684,38 @@ def check_own(estimator: Any) -> Any:
     return estimator
 
 
-def fit_and_prepare(model: TableClassifier, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Any:
-    """Fit a classifier of raw tables, and return the prepared table."""
-    return model._fit_prepared(X, y, sample_weight, **fit_params)
+class StartedFit(NamedTuple):
+    """A raw table with a fitted preparation, to which several classifiers can be fitted."""
+
+    model: TableClassifier  # without a fitted classifier
+    X: Any  # the raw table, with columns of numbers and dates read
+    as_passed: Any
+    names: Any  # of the raw columns
+    prepared: Any
+
+
+def start_fit(estimator: Any, X: Any, y: Any, sample_weight: Any = None, audit: Any = None) -> StartedFit:
+    """Fit the preparation of a raw table; of `estimator`, only the visit attributes and `pos_label` matter."""
+    return TableClassifier(estimator)._start(X, y, sample_weight, audit)
+
+
+def finish_fit(
+    started: StartedFit, estimator: Any, y: Any, sample_weight: Any = None, **fit_params: Any
+) -> TableClassifier:
+    """Return a classifier of raw tables, fitted to a table whose preparation is fitted.
+
+    Unlike `TableClassifier.fit`, this does not search the columns for leaks.
+    """
+    model = copy(started.model)
+    model.estimator = estimator
+    return model._finish(started, y, sample_weight, **fit_params)
 
 
 def with_prepared(model: TableClassifier, X: Any, prepared: Any) -> TableClassifier:
     """Return a copy of a fitted classifier that uses `prepared` as the prepared form of `X`; `X` must not change."""
     model = copy(model)
     model._known = (X, prepared)
+    model.estimator_ = with_known_rows(model.fitted_estimator, prepared)
     return model
 
 

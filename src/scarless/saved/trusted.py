@@ -76,6 +76,7 @@ _OURS = {
         "scarless.pair.constraints.PseudoObservations",
         "scarless.pair.constraints.LabelFrequency",
         "scarless.pair.draws.BalancedDraws",
+        "scarless.pair.draws.GrownTrees",
         "scarless.pair.fitted.FittedPair",
         "scarless.pair.fitted.StackSource",
         "scarless.pair.inference.PairInference",

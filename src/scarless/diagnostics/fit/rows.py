@@ -62,12 +62,11 @@ def top_rows(subject: Subject, n_first: int, n_more: int = 0) -> TopRows:
     order = open_[np.argsort(-value[open_], kind="stable")[:n_rows]]
     if not order.size:
         return TopRows(by, int(open_.size), order, value[order], None, "", [], None, "", 0)
-    top, first = subject.part(order), subject.part(order[:n_first])
-    explained = first if takes_long(subject, top.n_rows) else top
-    reasons = _reasons(subject, explained)
+    top, first, explaining = subject.part(order), order[:n_first], subject.of_reasons
+    reasons = _reasons(explaining, explaining.part(first if takes_long(explaining, order.size) else order))
     return TopRows(by, int(open_.size), order, value[order], *_intervals(top),
                    reasons + [()] * (order.size - len(reasons)) if reasons else [],
-                   *_positives(subject, first.n_rows, top.n_rows), len(reasons))  # fmt: skip
+                   *_positives(subject, first.size, order.size), len(reasons))  # fmt: skip
 
 
 def _measure(subject: Subject) -> tuple[str, Vector]:

@@ -106,6 +106,7 @@ class Subject:
     false_label: Vector | None  # probability of a label for a negative row; None if assumed to be 0
     known_leaks: tuple[Leak, ...] | None = None  # None if columns were not searched for leaks yet
     is_contradicted: bool = False  # whether a warning of the fit says that the class prior is not reliable
+    pair: "Subject | None" = None  # logistic models fitted beside a stack, which effects and reasons describe
 
     @classmethod
     def of(
@@ -158,6 +159,7 @@ class Subject:
         given = ("weights", "e", "propensity", "audit", "false_label")
         return replace(
             self,
+            pair=None if self.pair is None else self.pair.part(rows),
             X=take_rows(self.X, rows),
             prepared=take_rows(self.prepared, rows),
             **{name: getattr(self, name)[rows] for name in ("codes", "labels", "weight", "f")},
@@ -185,7 +187,17 @@ class Subject:
         model = copy(self.model)
         model.estimator_ = naive
         f = class_probability(naive, self.prepared, coding_of(naive))
-        return replace(self, model=model, f=f, e=None, looks=None, labels=self.s.astype(np.int64))
+        return replace(self, model=model, f=f, e=None, looks=None, labels=self.s.astype(np.int64), pair=None)
+
+    @property
+    def of_effects(self) -> "Subject":
+        """The subject that effects of columns describe: the logistic models beside a stack, or the model itself."""
+        return self if self.pair is None else self.pair
+
+    @property
+    def of_reasons(self) -> "Subject":
+        """The subject that the reasons of rows describe: like `of_effects`, unless its models may be swapped."""
+        return self if self.pair is None or self.pair.may_be_swapped else self.pair
 
     @property
     def inner(self) -> Any:

@@ -132,13 +132,15 @@ def report_on(
     by: Sequence[Any] = (),
     changes: AuditChanges | None = None,
     all_rows: RowsInFiles | None = None,
+    used: str = "",
     random_state: Any = 0,
     run: Mapping[str, Any] | None = None,
     progress: Callable[[str], Any] | None = None,
 ) -> FitReport:
     """Return the report of the subject that `make_subject` returns; warnings of that call are shown too.
 
-    `all_rows` are the rows of the section "Who is overlooked?", if the subject has only a sample of the rows.
+    `all_rows` are the rows of the section "Who is overlooked?", if the subject has only a sample of the rows. `used` is
+    a sentence that says which model was fitted, and why.
     """
     n_ranked, n_listed = check_whole(n_ranked, "n_ranked", at_least=0), check_whole(n_listed, "n_listed", at_least=0)
     rng, run_values = check_random_stream(random_state), _check_run(run)
@@ -178,6 +180,7 @@ def report_on(
         command=text(run_values.get("command", ""), 4000),
         given=make_given(subject),
         checked=make_checked(changes),
+        used=text(used, 1000),
     )
 
 

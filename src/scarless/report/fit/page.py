@@ -101,6 +101,8 @@ class FitReport:
         Audits, looks and known values that the fit used; empty if there were none.
     checked : Checked or None
         What the answers of worksheets changed; None without worksheets.
+    used : str
+        Which model `scarless fit` used, and why; empty for reports of `model_report`.
     """
 
     title: str
@@ -117,6 +119,7 @@ class FitReport:
     command: str
     given: tuple[NamedValue, ...] = ()
     checked: Checked | None = None
+    used: str = ""
 
     def to_json(self) -> str:
         """Return the report as JSON, with the same keys for every model; missing numbers are null."""

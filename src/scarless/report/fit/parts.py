@@ -1,6 +1,7 @@
 """The ranked rows, the effects of columns, the groups of rows, and the columns of the table, as data of a report."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +76,11 @@ RANKED_BY_CLASS = (
 RANKED_BY_POSTERIOR = (
     "The rows are ranked by their probability of being positive, given their columns and given that they have no label."
 )
+EFFECTS_OF_PAIR = (
+    "This section describes logistic models that were fitted beside the stack, because a stack has no coefficients. "
+    "The estimates and probabilities of the other sections come from the stack."
+)
+REASONS_OF_PAIR = "The reasons come from logistic models that were fitted beside the stack, which ranks the rows. "
 AUDITED_NOT_LISTED = "Audited rows are not listed: their class is known."
 
 
@@ -164,7 +170,7 @@ def _reason(reason: RowReason) -> RankReason:
 def _notes_on_reasons(subject: Subject, top: TopRows) -> list[str]:
     if not top.rows.size:
         return []
-    columns = list(subject.groups)
+    columns, explaining = list(subject.groups), subject.of_reasons
     if not top.reasons:
         return [
             "Reasons are not shown, because computing them would take too long: the model has no coefficients and "
@@ -173,7 +179,7 @@ def _notes_on_reasons(subject: Subject, top: TopRows) -> list[str]:
     how = (
         "the coefficient of the column times the difference of its value from the mean. If a column was encoded as "
         "several columns, their contributions are added"
-        if has_coefficients(subject.inner)
+        if has_coefficients(explaining.inner)
         else "the decrease of the log-odds if the value is replaced by the mean of the column"
     )
     has_text = any(is_text(subject, column) for column in columns)
@@ -185,10 +191,11 @@ def _notes_on_reasons(subject: Subject, top: TopRows) -> list[str]:
         if top.by == POSTERIOR
         else ""
     )
+    beside = "" if explaining is subject else REASONS_OF_PAIR
     return [
-        f"The main reasons are the columns that most increase the {measure} of the row, compared with the average row."
-        f"{given} The number in brackets is the contribution of the column to the log-odds: {how}. A main reason is "
-        f"not necessarily a cause of being positive.{shortened}"
+        f"{beside}The main reasons are the columns that most increase the {measure} of the row, compared with the "
+        f"average row.{given} The number in brackets is the contribution of the column to the log-odds: {how}. A main "
+        f"reason is not necessarily a cause of being positive.{shortened}"
     ]
 
 
@@ -201,7 +208,11 @@ def _name(name: Any) -> str:
 
 def make_effects(subject: Subject, rng: np.random.Generator) -> tuple[Effects, ...]:
     """Return the effects of the class model, then those of the propensity model."""
-    return _class_effects(subject, rng), *_labelling_effects(subject, labelling_effects(subject, rng))
+    described = subject.of_effects
+    effects = (_class_effects(described, rng), *_labelling_effects(described, labelling_effects(described, rng)))
+    if described is subject:
+        return effects
+    return tuple(replace(each, notes=(EFFECTS_OF_PAIR, *each.notes)) for each in effects)
 
 
 def _class_effects(subject: Subject, rng: np.random.Generator) -> Effects:
