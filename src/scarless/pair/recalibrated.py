@@ -526,9 +526,7 @@ class _GridFits:
         shift = self.objective.turned(point.theta, point.pivot)[SHIFT]
         return self.fit_at_shift(shift, point.theta, None, point.pivot)
 
-    def grid_points(
-        self, optimum: _GridPoint, sign: float, divisor: float, model_error: float
-    ) -> Iterator[_GridPoint]:
+    def grid_points(self, optimum: _GridPoint, sign: float, divisor: float, model_error: float) -> Iterator[_GridPoint]:
         """Yield fits at shifts further and further from the optimum, until their weight in intervals is negligible.
 
         For intervals, log-likelihoods are divided by `divisor`, and the logit of the class prior has an error with the

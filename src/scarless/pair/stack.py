@@ -72,8 +72,8 @@ MIN_WEIGHT = 0.05
 #: audits or constraints identify the class prior. By judgement.
 FOLLOW_SLOPES_TRIED = (0.0, 0.5, 1.0)
 #: Inverse penalties that the logistic member of a stack tries if propensity attributes are named. Evidence: on 80
-#: development tasks, 0.1 and 10 as well raise the mean squared error of this member by .002, within noise.
-_CS_TRIED = np.array([0.01, 1.0, 100.0])
+#: and 16 development tasks, without 0.1 and 10 the area under the ROC curve is lower by .002 +- .002 and .002 +- .001.
+_CS_TRIED = np.array([0.01, 0.1, 1.0, 10.0, 100.0])
 _PATH_TOL = 1e-6  # tolerance per row of the fits that choose a penalty
 _DIRECTION_TOL = 1e-5  # tolerance per row of the fits that are averaged
 # In large tables, rankings are compared on every k-th row. There are at least these numbers of rows, of labelled rows,
