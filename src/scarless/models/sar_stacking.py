@@ -63,6 +63,7 @@ from scarless.pair.recalibrated import (
     ASSUMED_FOLLOW_SLOPE,
     ClassPriorGrid,
     Recalibration,
+    as_odds_against,
     grid_if_propensity_follows,
     grid_interval,
 )
@@ -445,7 +446,9 @@ class SARStackingClassifier(PairClassifier):
                 advance()
         order = [name for name, _ in estimators]
         members = weighed(sorted(members, key=lambda member: order.index(member.name)))
-        return _Stack(members, self._recalibrated_mean(members, rows, e_columns), e_columns)
+        beside = self._if_attribute_is_missing(members, rows, e_columns)
+        recalibration = self._recalibrated_mean(members, rows, e_columns, beside=beside)
+        return _Stack(members, recalibration, e_columns, beside)
 
     def _planned(
         self, estimators: list[tuple[str, Any]], sets: dict[str, Columns], problem: PairProblem
@@ -472,32 +475,35 @@ class SARStackingClassifier(PairClassifier):
         follow: float | None = None,
         *,
         roughly: bool = False,
+        beside: ClassPriorGrid | None = None,
     ) -> Recalibration:
         """Return the recalibration of the members' mean, with a propensity that depends on these columns.
 
-        With `roughly`, there is no grid of class priors; the log-likelihood is that of the optimum.
+        See `recalibrated_logits` for `roughly` and `beside`.
         """
         options = self._options(rows, nameless=not e_columns.size)
         options = options if follow is None else replace(options, follow=follow)
         problem = rows.with_propensity_columns(e_columns)
         u = mean_logits(members)
-        return recalibrated_logits(rows.training, problem, u, rows.folds, options, roughly=roughly)
+        return recalibrated_logits(rows.training, problem, u, rows.folds, options, roughly=roughly, beside=beside)
 
-    def _grids_if_attribute_is_missing(self, stack: "_Stack", rows: "_StackRows") -> tuple[ClassPriorGrid, ...]:
-        """Return the grid of class priors for a propensity that also rises with the class logit.
+    def _if_attribute_is_missing(
+        self, members: list[Member], rows: "_StackRows", e_columns: Columns
+    ) -> ClassPriorGrid | None:
+        """Return the grid of class priors for a propensity that also rises with the class logit, with its odds.
 
-        This grid widens the interval, because a propensity attribute may be missing. It comes from the mean of all
-        members with equal weights: the member with the highest likelihood may be the one whose classifier has taken the
-        effect of the missing attribute for an effect on the class.
+        A propensity attribute may be missing, so the class prior and its interval are averaged over this model too. It
+        uses the mean of all members with equal weights: the member with the highest likelihood may be the one whose
+        classifier has taken the effect of the missing attribute for an effect on the class.
         """
         self._missing = 0.0
-        if not stack.e_columns.size or rows.problem.class_prior_is_identified:
-            return ()
-        members = [replace(member, weight=1.0) for member in stack.members]
-        named = self._recalibrated_mean(members, rows, stack.e_columns, roughly=True)
-        following = self._recalibrated_mean(members, rows, stack.e_columns, ASSUMED_FOLLOW_SLOPE)
+        if not e_columns.size or rows.problem.class_prior_is_identified or check_known(self.known).shares:
+            return None
+        members = [replace(member, weight=1.0) for member in members]
+        named = self._recalibrated_mean(members, rows, e_columns, roughly=True)
+        following = self._recalibrated_mean(members, rows, e_columns, ASSUMED_FOLLOW_SLOPE)
         self._missing = following.log_likelihood - named.log_likelihood
-        return (grid_if_propensity_follows(named, following, 1 + len(members)),)
+        return grid_if_propensity_follows(named, following)
 
     def _can_search(self, training: Training) -> bool:
         """Whether columns are searched for propensity attributes if none are named."""
@@ -526,7 +532,8 @@ class SARStackingClassifier(PairClassifier):
             for stack in (nameless, found)
             for follow in (0.0, ASSUMED_FOLLOW_SLOPE)
         ]
-        gain, held, n = found.recalibration.log_likelihood - max(without), rows.held, found.e_columns.size
+        best = self._recalibrated_mean(found.members, rows, found.e_columns, roughly=True).log_likelihood
+        gain, held, n = best - max(without), rows.held, found.e_columns.size
         u = found.recalibration(mean_logits(found.members))
         v = np.asarray(numeric_columns(rows.training.X, found.e_columns) @ found.recalibration.e[:n])
         if gain < MIN_GAIN_PER_COLUMN * found.e_columns.size or weighted_variance(v, held) > weighted_variance(u, held):
@@ -545,10 +552,11 @@ class SARStackingClassifier(PairClassifier):
 
     def _store(self, stack: "_Stack", rows: "_StackRows") -> None:
         training, looks = rows.training, rows.given.looks
-        self.members_, self.recalibration_, e_columns = stack
+        self.members_, self.recalibration_, e_columns = stack.members, stack.recalibration, stack.e_columns
         found, problem = self.recalibration_, rows.with_propensity_columns(e_columns)
         source = StackSource.of(self.members_, found, problem.objective)
         own = [member.recalibration.grid for member in self.members_ if member.weight]
+        beside = [] if stack.beside is None else [as_odds_against(stack.beside, 1 + len(own))]
         pair = FittedPair(
             objective=source.objective,
             parameters=source.parameters,
@@ -558,7 +566,7 @@ class SARStackingClassifier(PairClassifier):
             looks=None if looks is None else looks._replace(objective=problem.objective),
             source=source,
             recalibration=found,
-            grids=(found.grid, *own, *self._grids_if_attribute_is_missing(stack, rows)),
+            grids=(found.grid, *own, *beside),
             held_out_weight=float(rows.held.sum()),
             digest=digest_of(training.X, training.s),
         )
@@ -729,6 +737,7 @@ class _Stack(NamedTuple):
     members: list[Member]
     recalibration: Recalibration
     e_columns: Columns
+    beside: ClassPriorGrid | None  # the grid of a model with a missing propensity attribute
 
 
 def _listed(names: list[str]) -> str:

@@ -55,11 +55,10 @@ from scarless.pair.learners import as_learner, refuse_gaps
 from scarless.pair.logistic import Training, engine_of, fit_known_propensity, in_memory
 from scarless.pair.problem import PairProblem, add_pseudo_observations, changed
 from scarless.pair.recalibrated import (
-    ASSUMED_FOLLOW_SLOPE,
     ClassPriorGrid,
     Recalibration,
-    grid_if_propensity_follows,
     recalibrate,
+    recalibrate_beside_missing_attribute,
     standard_scales,
 )
 
@@ -192,10 +191,11 @@ def cross_fit(
     fit, rows = fit._replace(v=propensity.v), with_values(scored, u=fit.u)
     settings: dict[str, Any] = {"pseudo_weight": options.pseudo_weight, "known": options.known, "merge": True}
     settings |= {"start": propensity.others} if problem.has_extra_information else {}
-    found = recalibrate(rows, hold=propensity.others if sees_all else None, follow=options.follow, **settings)
     following_grid = None
     if e_columns.size and not (sees_all or options.in_stack or options.follow or problem.class_prior_is_identified):
-        following_grid = grid_if_propensity_follows(found, recalibrate(rows, follow=ASSUMED_FOLLOW_SLOPE, **settings))
+        found, following_grid = recalibrate_beside_missing_attribute(rows, pseudo_weight=options.pseudo_weight)
+    else:
+        found = recalibrate(rows, hold=propensity.others if sees_all else None, follow=options.follow, **settings)
     objective, parameters = found.on_table_of_logits(scored.objective)
     return Crossed(fit, None, found, f_columns, e_columns, objective, parameters, following_grid, tilt)
 

@@ -25,12 +25,12 @@ from scarless.pair.folds import FoldedRows, block_products, held_out_logits, tim
 from scarless.pair.optima import Selection, best_fit
 from scarless.pair.problem import PairProblem
 from scarless.pair.recalibrated import (
-    ASSUMED_FOLLOW_SLOPE,
     LOGIT_CAP,
     ClassPriorGrid,
     Recalibration,
-    grid_if_propensity_follows,
+    as_odds_against,
     recalibrate,
+    recalibrate_beside_missing_attribute,
     recalibrate_roughly,
 )
 from scarless.pair.starts import Start, make_paper_start
@@ -527,37 +527,40 @@ def combine(
 
     `members` contains the problem of each member, its fit to all rows, and its index among the candidates. All
     `possible` candidates, which include the members, are recalibrated for intervals. If some columns are no propensity
-    attributes, one of those may be missing, so intervals also use a propensity that rises with the class logit.
+    attributes, one of them may be a missing attribute, and the last recalibration allows for it.
     """
     problem, n_columns = members[0][0], folded.engine.n_columns
     hold = np.mean([fit.e for _, fit, _ in members], axis=0) if problem.e.indices.size == n_columns else None
 
-    def recalibrated(rows: Engine, follow: float = 0.0) -> Recalibration:
-        return recalibrate(problem._replace(engine=rows), pseudo_weight=pseudo_weight, hold=hold, follow=follow)
+    def recalibrated(rows: Engine) -> Recalibration:
+        return recalibrate(problem._replace(engine=rows), pseudo_weight=pseudo_weight, hold=hold)
 
-    beta = np.zeros(n_columns + 1)
-    found: list[Recalibration] = []
-    for of_member, fit, candidate in members:
-        rows = held_out_rows(fits, folded, candidate)
-        found.append(recalibrated(rows))
-        beta[np.append(of_member.f.indices, n_columns)] += found[-1].of_linear(fit.f) / len(members)
-    last = found[0]
-    if len(members) > 1:
+    found = [recalibrated(held_out_rows(fits, folded, candidate)) for *_, candidate in members]
+    beta, slopes = np.zeros(n_columns + 1), [1.0]
+    if len(members) == 1:
+        rows = held_out_rows(fits, folded, members[0][2])
+        beta[np.append(members[0][0].f.indices, n_columns)] = members[0][1].f
+    else:
         fold_models = [[fit.models[candidate].linear(n_columns) for fit in fits] for *_, candidate in members]
         rows = folded.engine.derive(_mean_logits, fold_models, found, keep=True)
+        slopes = [each.slope for each in found]
+        for (of_member, fit, _), recalibration in zip(members, found, strict=True):
+            beta[np.append(of_member.f.indices, n_columns)] += recalibration.of_linear(fit.f) / len(members)
+    beside = None
+    if problem.e.indices.size and hold is None:
+        last, beside = recalibrate_beside_missing_attribute(problem._replace(engine=rows), pseudo_weight=pseudo_weight)
+    else:
         last = recalibrated(rows)
-        beta = last.of_linear(beta)
+    beta = last.of_linear(beta)
     columns = np.unique(np.concatenate([of_member.f.indices for of_member, *_ in members]))
     # Coefficients were multiplied by a slope. C is multiplied by its square, so that the penalty stays the same.
-    rescaled = [of_member.C * each.slope**2 for (of_member, *_), each in zip(members, found, strict=True)]
-    C = float(np.mean(rescaled)) * (last.slope**2 if len(members) > 1 else 1.0)
+    rescaled = [of_member.C * slope**2 for (of_member, *_), slope in zip(members, slopes, strict=True)]
+    C = float(np.mean(rescaled)) * last.slope**2
     whole = problem.with_class_design(Design.of(columns))._replace(C=C)
     chosen = {candidate for *_, candidate in members}
     others = [recalibrated(held_out_rows(fits, folded, other)) for other in possible if other not in chosen]
     grids = [last.grid, *(each.grid for each in (*found, *others))]
-    if problem.e.indices.size and hold is None:
-        following = recalibrated(rows, ASSUMED_FOLLOW_SLOPE)
-        grids.append(grid_if_propensity_follows(last, following, len(grids)))
+    grids += [] if beside is None else [as_odds_against(beside, len(grids))]
     return RecalibratedPairFit(whole, beta[np.append(columns, n_columns)], last.e, last, tuple(grids))
 
 

@@ -48,7 +48,7 @@ from scarless.pair.logistic import (
     ridge_of,
 )
 from scarless.pair.problem import PairProblem, add_pseudo_observations, changed
-from scarless.pair.recalibrated import LOGIT_CAP, Recalibration, recalibrate, recalibrate_roughly
+from scarless.pair.recalibrated import LOGIT_CAP, ClassPriorGrid, Recalibration, recalibrate, recalibrate_roughly
 from scarless.pair.search import (
     Grid,
     PenaltyPath,
@@ -340,12 +340,14 @@ def recalibrated_logits(
     options: CrossOptions,
     *,
     roughly: bool = False,
+    beside: ClassPriorGrid | None = None,
 ) -> Recalibration:
     """Return the recalibration of out-of-fold logits `u`, with the propensities of the problem.
 
     If no propensity attributes were named, the propensity's logit is linear in the class logit. If looks, audits or
     constraints identify the class prior, several slopes are tried, and the slope with the highest likelihood is used.
-    Otherwise the slope is ``options.follow``. With `roughly`, there is no grid of class priors.
+    Otherwise the slope is ``options.follow``. With `roughly`, there is no grid of class priors. `beside` is the grid of
+    another model, over which the class prior is averaged too.
     """
     columns = columns_of_propensities(problem.objective)
     out_of_fold = with_values(out_of_fold_problem(training, problem, columns, folds), u=u)
@@ -353,7 +355,7 @@ def recalibrated_logits(
         return recalibrate_roughly(out_of_fold, pseudo_weight=options.pseudo_weight, follow=options.follow)
     settings: dict[str, Any] = {"pseudo_weight": options.pseudo_weight, "known": options.known, "merge": True}
     if not (options.follow and problem.class_prior_is_identified):
-        return recalibrate(out_of_fold, follow=options.follow, **settings)
+        return recalibrate(out_of_fold, follow=options.follow, beside=beside, **settings)
     found = [recalibrate(out_of_fold, follow=follow, **settings) for follow in FOLLOW_SLOPES_TRIED]
     return max(found, key=lambda each: each.log_likelihood)
 
