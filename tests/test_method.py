@@ -129,7 +129,9 @@ def test_other_numbers_beside_a_default_agree_with_the_source():
     rounds = f"stage of {boosting.ROUNDS_PER_EARLY_STAGE} or {boosting.ROUNDS_PER_LATER_STAGE} rounds"
     assert rounds in METHOD
     assert f"did not rise for {crossed._PATIENCE_ROUNDS} rounds" in METHOD
-    assert f"\\min(G, {recalibrated._MAX_GAIN_BY_FOLLOWING:.0f})/{recalibrated.LOG_LIKELIHOOD_DIVISOR:.0f}" in METHOD
+    odds = f"{recalibrated.MISSING_ATTRIBUTE_ODDS}\\,\\exp(\\min(G, {recalibrated._MAX_GAIN_BY_FOLLOWING:.0f})"
+    assert f"{odds}/{recalibrated.MISSING_ATTRIBUTE_SCALE:.0f})" in METHOD
+    assert f"\\tau = {recalibrated.MODEL_ERROR}" in METHOD
     assert np.isclose(_FOLD_TOL, 1e-8)
     assert "1e-8 in folds" in METHOD
 

@@ -33,7 +33,7 @@ from scarless.pair.cross_fit import CrossFit, LearnedPropensity, held_out, out_o
 from scarless.pair.crossed import warn_about_collapse
 from scarless.pair.logistic import engine_of
 from scarless.pair.problem import PairProblem
-from scarless.pair.recalibrated import ASSUMED_FOLLOW_SLOPE, recalibrate
+from scarless.pair.recalibrated import ASSUMED_FOLLOW_SLOPE, recalibrate, recalibrate_roughly
 
 TREE = DecisionTreeClassifier(random_state=0)  # fully grown: it reproduces the labels it has seen
 BOOSTING = HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=4, max_bins=16)
@@ -394,11 +394,12 @@ def test_recalibration_has_the_pseudo_observations_and_holds_a_propensity_of_all
         return recalibrate(*given, **options)
 
     monkeypatch.setattr("scarless.pair.crossed.recalibrate", spy)
+    monkeypatch.setattr("scarless.pair.recalibrated.recalibrate", spy)
     known = [PseudoObservations(7)]
     model = SAREMClassifier(GaussianNB(), propensity_attributes=attributes, cv=3, random_state=0, known=known)
     model.fit(np.asarray(pu.X), pu.s)
     assert all(options["pseudo_weight"] == 7 for options in calls)
-    assert (calls[0]["hold"] is not None) is (attributes == "all")
+    assert (calls[0].get("hold") is not None) is (attributes == "all")
 
 
 class Recorder:
@@ -466,14 +467,14 @@ def test_a_tilt_removes_the_effect_of_the_labelling_from_the_class_logit(seed):
     as_before = recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), pseudo_weight=4.0)
     assert abs(model.class_prior_ - y.mean()) < abs(as_before.class_prior - y.mean())
     rows = engine_of(X[:, [5]], s=s.astype(float), w=np.ones(1500), u=crossed.fit.u)
-    named, other = (
-        recalibrate(PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1))), follow=follow)
-        for follow in (0.0, ASSUMED_FOLLOW_SLOPE)
-    )
+    problem = PairProblem.of(rows, Design.of(np.arange(0)), Design.of(np.arange(1)))
+    named, other = (recalibrate(problem, follow=follow) for follow in (0.0, ASSUMED_FOLLOW_SLOPE))
     np.testing.assert_allclose(model.recalibration_.grid.class_prior, named.grid.class_prior, rtol=1e-6)
     np.testing.assert_allclose(crossed.following_grid.class_prior, other.grid.class_prior, rtol=1e-6)
-    share = 0.1 * np.exp((other.log_likelihood - named.log_likelihood) / 3)
+    share = 0.3 * np.exp((other.log_likelihood - recalibrate_roughly(problem).log_likelihood) / 10)
     assert crossed.following_grid.share == pytest.approx(share, rel=1e-6)
+    mean = (named.grid.mean + share * other.grid.mean) / (1 + share)
+    assert model.class_prior_ == pytest.approx(mean, abs=1e-6)
 
 
 def test_a_tilt_does_not_depend_on_the_mean_of_an_attribute_or_on_sparsity():

@@ -262,6 +262,13 @@ def test_the_error_of_the_models_adds_to_the_variance_of_the_logit(deviation):
     assert grid.interval_weight.sum() == pytest.approx(1.0)
 
 
+def test_a_grid_may_reach_a_class_prior_of_1():
+    prior, ones = np.array([0.2, 0.5, 0.9, 1.0, 1.0]), np.ones(5)
+    grid = ClassPriorGrid(prior, ones / 2, 0 * ones, 0 * ones, ones, ones, ones > 2, model_error=0.35)
+    assert np.isfinite(grid.interval_weight).all()
+    assert grid.interval_weight.sum() == pytest.approx(1.0)
+
+
 # --- intervals of mixtures
 
 

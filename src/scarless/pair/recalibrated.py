@@ -58,7 +58,7 @@ HELD_PROPENSITY_RIDGE, HELD_SHIFT_RIDGE = 4.0, 4.0
 #: Standard deviation of the error in the logit of the class prior that remains with any number of labels, because no
 #: table follows the models exactly. It widens intervals. Evidence: on development tasks of ``benchmarks.other_tables``,
 #: it raises the coverage with more than 200 labels from 0.64 to 0.9 or more, and the mean width by a fifth.
-MODEL_ERROR = 0.4
+MODEL_ERROR = 0.35
 #: If looks, audits or known values tell about the class prior, log-likelihood differences are divided by this number
 #: for intervals instead. By judgement.
 LOG_LIKELIHOOD_DIVISOR = 3.0
@@ -94,8 +94,10 @@ LOGIT_CAP = 10.0  # for variances, logits are clipped to this absolute value: be
 _MAX_FREQUENCY_LOGIT = 30.0  # logit of a label frequency that rounds to 1
 _MIN_ROWS_TO_MERGE = 3_000  # rows of smaller tables are not merged
 _MERGE_WIDTH = 0.01  # largest difference of merged logits, in standard deviations, in tables of up to 10,000 rows
+_MIN_CLASS_PRIOR = 1e-6  # class priors closer to 0 or 1 are clipped before their logits are computed
 _CLASS_PRIOR_TOLERANCE = 1e-10  # of a fit at a given class prior
-_N_SHIFT_CORRECTIONS = 4  # Newton steps in the shift towards a known class prior
+_MAX_CLASS_PRIOR_ERROR = 0.04  # with a larger one, the fit has ended at another optimum
+_N_SHIFT_CORRECTIONS = 6  # Newton steps in the shift towards a known class prior
 _MIN_PSEUDO_WEIGHT = 1e-3  # weight of pseudo-observations that keep parameters finite and hardly change the fit
 
 
@@ -130,8 +132,9 @@ class ClassPriorGrid(NamedTuple):
         weight = self._shares(self._log_likelihood / self.inflation + self.known)
         if not self.model_error or weight.size == 1:
             return weight
-        at = logit(self.class_prior)
-        error = np.exp(-0.5 * ((at[:, None] - at) / self.model_error) ** 2) * np.gradient(at)[:, None]
+        at = logit(np.clip(self.class_prior, _MIN_CLASS_PRIOR, 1.0 - _MIN_CLASS_PRIOR))
+        spacing = np.maximum(np.gradient(at), 1e-12)
+        error = np.exp(-0.5 * ((at[:, None] - at) / self.model_error) ** 2) * spacing[:, None]
         return np.asarray(error / error.sum(axis=0) @ weight)
 
     @property
@@ -608,7 +611,7 @@ class _GridFits:
             shift += (prior - found.class_prior) / max(found.prior_slope, 1e-6)
             found = self.fit_at_shift(shift, found.theta, found.curvature)
         # With many propensity attributes, the fit may end at another optimum, with a very different class prior.
-        return nearest if abs(found.class_prior - prior) > _MAX_CLASS_PRIOR_STEP else found
+        return nearest if abs(found.class_prior - prior) > _MAX_CLASS_PRIOR_ERROR else found
 
     def recalibration(self, point: _GridPoint, grid: ClassPriorGrid) -> Recalibration:
         """Return the recalibration of a grid point, with the propensity in the units of the table."""
