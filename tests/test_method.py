@@ -141,7 +141,7 @@ def test_a_search_does_what_the_program_on_the_page_says():
     from scarless.numerics.linear import Design
     from scarless.pair.logistic import engine_of
     from scarless.pair.problem import PairProblem
-    from scarless.pair.recalibrated import recalibrate
+    from scarless.pair.recalibrated import recalibrate, recalibrate_beside_missing_attribute
 
     rng = np.random.default_rng(0)
     X, w = rng.normal(size=(240, 3)), np.ones(240)
@@ -157,10 +157,9 @@ def test_a_search_does_what_the_program_on_the_page_says():
         ).fit(X[rows], s[rows])
         return np.append(model.coef_[0], model.intercept_)
 
-    def recalibrated(u):
+    def problem_with(u):
         rows = engine_of(X, s=s, w=w, u=u)
-        problem = PairProblem.of(rows, Design.of(np.arange(3)), Design.of(np.array([2])), C=1.0, propensity_C=1.0)
-        return recalibrate(problem, pseudo_weight=8.0)
+        return PairProblem.of(rows, Design.of(np.arange(3)), Design.of(np.array([2])), C=1.0, propensity_C=1.0)
 
     out_of_fold, linear = [], []
     for columns in ([0, 1, 2], [0, 1]):
@@ -168,10 +167,11 @@ def test_a_search_does_what_the_program_on_the_page_says():
         for train, test in folds:
             beta = logits(columns, train)
             u[test] = X[test] @ beta[:3] + beta[3]
-        found = recalibrated(u)
+        found = recalibrate(problem_with(u), pseudo_weight=8.0)
         out_of_fold.append(found(u))
         linear.append(found.of_linear(logits(columns, np.arange(240))))
-    last = recalibrated(np.mean(out_of_fold, axis=0))
+    mean = problem_with(np.mean(out_of_fold, axis=0))
+    last, _ = recalibrate_beside_missing_attribute(mean, pseudo_weight=8.0)
     expected = last.of_linear(np.mean(linear, axis=0))
     np.testing.assert_allclose(np.append(search.coef_[0], search.intercept_), expected, atol=1e-3)
     np.testing.assert_allclose(search.class_prior_, last.class_prior, atol=1e-3)

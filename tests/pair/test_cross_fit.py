@@ -471,7 +471,7 @@ def test_a_tilt_removes_the_effect_of_the_labelling_from_the_class_logit(seed):
     named, other = (recalibrate(problem, follow=follow) for follow in (0.0, ASSUMED_FOLLOW_SLOPE))
     np.testing.assert_allclose(model.recalibration_.grid.class_prior, named.grid.class_prior, rtol=1e-6)
     np.testing.assert_allclose(crossed.following_grid.class_prior, other.grid.class_prior, rtol=1e-6)
-    share = 0.3 * np.exp((other.log_likelihood - recalibrate_roughly(problem).log_likelihood) / 10)
+    share = 0.2 * np.exp((other.log_likelihood - recalibrate_roughly(problem).log_likelihood) / 5)
     assert crossed.following_grid.share == pytest.approx(share, rel=1e-6)
     mean = (named.grid.mean + share * other.grid.mean) / (1 + share)
     assert model.class_prior_ == pytest.approx(mean, abs=1e-6)
