@@ -129,14 +129,14 @@ def reservation(subject: Subject, changes: AuditChanges | None = None) -> str:
     known = subject.models_are_separated or (subject.looks is not None and bool(subject.looks.known_values))
     few = int(subject.s.sum()) < FEW_LABELS and not known
     contradicted = subject.is_contradicted or (changes is not None and changes.contradicts_models)
-    if subject.may_be_swapped or contradicted or few:
-        return "not reliable"
     conditions = []
     if subject.leaks:
         conditions.append(f"if {recorded(subject.leaks)} recorded because of the label")
     if subject.never_labelled:
         rows = [f"rows {each.rows}" for each in subject.never_labelled]
         conditions.append(f"if positives among {listed(rows, _MAX_VALUES_NAMED)} are never labelled")
+    if subject.may_be_swapped or contradicted or few:
+        return f"not reliable, least of all {', or '.join(conditions)}" if conditions else "not reliable"
     return f"not reliable {', or '.join(conditions)}" if conditions else ""
 
 
