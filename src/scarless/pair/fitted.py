@@ -169,7 +169,10 @@ class FittedPair:
         `kind` is "grid" for quantiles over the grids of class priors, or "model" for the delta method.
         """
         if kind == "grid":
-            return grid_interval(self.grids, share, level)
+            low, high = grid_interval(self.grids, share, level)
+            # Labelled rows are positive, unless there are false positives, which need looks.
+            least = self.labelled / self.weight if share == "class_prior" and self.looks is None else 0.0
+            return Interval(max(low, least), max(high, least))
         inference = self.inference if self.shares is None else self.shares
         assert inference is not None
         if share == "class_prior":
