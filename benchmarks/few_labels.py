@@ -33,6 +33,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 from tqdm import tqdm
 
+from benchmarks.other_tables.methods import MEMBERS, members_without
 from benchmarks.runner import (
     Row,
     add_record_option,
@@ -144,6 +145,11 @@ def pu_method(make: Callable[[int], Any]) -> Callable[[Task], Row]:
     return method
 
 
+def stack_without(left_out: str | None) -> Callable[[int], SARStackingClassifier]:
+    """Return a function that makes the stack for a seed, with all of its default members or with all but one."""
+    return lambda seed: SARStackingClassifier(members_without(left_out), random_state=seed)
+
+
 def median_cut(task: Task) -> Row:
     """Score the naive model with its median as threshold; the predicted probability is 1 above it and 0 below."""
     model = NaiveClassifier().fit(task.X, task.s)
@@ -175,8 +181,9 @@ METHODS: dict[str, Callable[[Task], Row]] = {
     "naive": pu_method(lambda _: NaiveClassifier()),
     "naive, median cut": median_cut,
     "SCAR": pu_method(lambda _: SCARClassifier()),
-    "stack": pu_method(lambda seed: SARStackingClassifier(random_state=seed)),
+    "stack": pu_method(stack_without(None)),
     "PU bagging, trees": bagging,
+    **{f"stack, no {left_out}": pu_method(stack_without(left_out)) for left_out in MEMBERS},
 }
 
 

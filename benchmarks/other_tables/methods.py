@@ -108,14 +108,18 @@ def boosted(task: Task) -> Answer:
     return answer_of(model.fit(task.X_train, task.s_train), task)
 
 
+def members_without(left_out: str | None) -> list[tuple[str, Any]] | None:
+    """Return the default members of a stack but one; None, which means all of them, if none is left out."""
+    members = [("logistic", None), ("boosting", default_boosting()), ("forest", default_forest())]
+    return None if left_out is None else [member for member in members if member[0] != left_out]
+
+
 def stack_without(left_out: str | None) -> Method:
     """Return the stack, with all of its default members or with all but one."""
-    members = [("logistic", None), ("boosting", default_boosting()), ("forest", default_forest())]
-    estimators = None if left_out is None else [member for member in members if member[0] != left_out]
 
     def method(task: Task) -> Answer:
-        columns = "all" if task.unnamed else task.propensity_columns
-        model = SARStackingClassifier(estimators, propensity_attributes=columns, random_state=task.method_seed)
+        columns, members = "all" if task.unnamed else task.propensity_columns, members_without(left_out)
+        model = SARStackingClassifier(members, propensity_attributes=columns, random_state=task.method_seed)
         return answer_of(model.fit(task.X_train, task.s_train), task)
 
     return method
