@@ -38,8 +38,11 @@ class KnownShare:
         return np.asarray(-0.5 * ((values - self.value) / max(self.se, SE_OF_EXACT_VALUE)) ** 2)
 
     def nearby_values(self) -> Vector:
-        """Return 33 evenly spaced values within 4 standard errors of the known value."""
-        return np.asarray(self.value + max(self.se, SE_OF_EXACT_VALUE) * np.linspace(-4.0, 4.0, 33))
+        """Return 49 evenly spaced values within 6 standard errors of the known value.
+
+        The last ones have a negligible density, although the next point of a grid may be far away.
+        """
+        return np.asarray(self.value + max(self.se, SE_OF_EXACT_VALUE) * np.linspace(-6.0, 6.0, 49))
 
 
 @dataclass(frozen=True)
