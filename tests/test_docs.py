@@ -2,11 +2,13 @@
 
 import importlib
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
 ROOMS = ("", ".models", ".metrics", ".diagnostics", ".labelling", ".label_frequency", ".datasets", ".experiments")
 ROOMS = (*ROOMS, ".field", ".report", ".analysis", ".engines", ".raw", ".saved")
 
@@ -88,3 +90,44 @@ def test_an_example_has_a_title_a_lesson_and_a_picture(path):
     assert "**Lesson.**" in text.split('"""')[1]
     assert re.search(r"(?i)simulated|scikit-learn", text.split('"""')[1]), "say where the data are from"
     assert "plt.subplots" in text or "Display" in text
+
+
+# Words of a paragraph that reports a measurement, and words that say where its numbers are stored.
+MEASURED = (
+    r"\b[Ii]n (?:our|a|the same) (?:tests?|simulations?|experiments?)\b|\bby hand\b|\bin the last run\b"
+    r"|\bmeasured once\b|\d tests\b"
+    r"|\b\d+ (?:of \d+|simulated|small random) (?:simulated )?(?:runs|fits|tables|histories|problems)\b"
+)
+STORED = r"\{\{\w+|benchmarks|\bpapers/|examples/peers"
+
+
+def unsupported(text: str) -> list[str]:
+    """Return the paragraphs that report a measurement, and do not say where its numbers are stored."""
+    blocks = ["", *text.split("\n\n")]
+    found = [(block, before if before.startswith("<!--") else "") for before, block in pairwise(blocks)]
+    return [
+        block
+        for block, comment in found
+        if re.search(MEASURED, block) and not re.search(STORED, block + comment) and not block.startswith("```")
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_measurement_has_a_record(page):
+    assert unsupported(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "In our tests, this mean was 90% when 70% of the rows were positive.",
+        "The warning appeared in 41 of 50 simulated fits.",
+        "In 100 simulated tables, intervals covered in 93 to 100%.",
+        "CuPy was tried by hand.",
+        "the fast tests (about 5,000 tests)",
+    ],
+)
+def test_a_measurement_without_a_record_is_found(text):
+    assert unsupported(text) == [text]
+    assert unsupported(f"{text} See [results](benchmarks.md).") == []
+    assert unsupported(f"<!-- {{{{starts.missed[n_starts=1].below}}}} -->\n\n{text}") == []
