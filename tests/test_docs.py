@@ -131,3 +131,34 @@ def test_a_measurement_without_a_record_is_found(text):
     assert unsupported(text) == [text]
     assert unsupported(f"{text} See [results](benchmarks.md).") == []
     assert unsupported(f"<!-- {{{{starts.missed[n_starts=1].below}}}} -->\n\n{text}") == []
+
+
+# Pictures in the repository that pages may show: a test compares their words with the code. The build draws all others.
+DRAWINGS = {"_static/which-method.svg"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_picture_that_can_become_outdated_is_not_shown(page):
+    text = page.read_text(encoding="utf-8")
+    shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)|^```\{image\} (\S+)|^:file: (\S+)", text, flags=re.MULTILINE)
+    pictures = {"".join(names) for names in shown}
+    assert {name for name in pictures if not name.startswith("auto_gallery/")} <= DRAWINGS
+
+
+def headings(text: str) -> set[str]:
+    return set(re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_link_that_asks_a_question_leads_to_this_question(page):
+    """A renamed page keeps its old name in links otherwise."""
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    links = re.findall(r"\[([A-Z][^\]]*\?)\]\(([\w/.-]+\.md)", text)
+    targets = {path: headings((page.parent / path).read_text(encoding="utf-8")) for _, path in links}
+    assert [question for question, path in links if question not in targets[path]] == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_of_the_site_does_not_refer_to_the_readme(page):
+    """The build shows the landing page in its place, which lacks the tables of the README."""
+    assert "](../README.md" not in page.read_text(encoding="utf-8")
