@@ -162,3 +162,20 @@ def test_a_link_that_asks_a_question_leads_to_this_question(page):
 def test_a_page_of_the_site_does_not_refer_to_the_readme(page):
     """The build shows the landing page in its place, which lacks the tables of the README."""
     assert "](../README.md" not in page.read_text(encoding="utf-8")
+
+
+def outputs(text: str) -> list[str]:
+    """Return the lines that examples print, without error messages."""
+    found = [
+        line
+        for block in re.findall(r"^```(?:python)?\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+        if ">>> " in block and "Traceback" not in block
+        for line in block.splitlines()
+    ]
+    return [line for line in found if not line.startswith((">>>", "...", "<BLANKLINE>"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_an_example_shows_what_it_prints(page):
+    """Doctest accepts three dots for any text, and the reader would see them."""
+    assert [line for line in outputs(page.read_text(encoding="utf-8")) if "..." in line] == []
