@@ -2,10 +2,13 @@
 
 import importlib
 import re
+import shlex
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from scarless.cli import make_parser
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = [*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
@@ -164,18 +167,53 @@ def test_a_page_of_the_site_does_not_refer_to_the_readme(page):
     assert "](../README.md" not in page.read_text(encoding="utf-8")
 
 
+def code_blocks(text: str) -> list[str]:
+    """Return the blocks of code of a page, in any language."""
+    return [block.partition("\n")[2] for block in re.split(r"^```", text, flags=re.MULTILINE)[1::2]]
+
+
 def outputs(text: str) -> list[str]:
     """Return the lines that examples print, without error messages."""
-    found = [
-        line
-        for block in re.findall(r"^```(?:python)?\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-        if ">>> " in block and "Traceback" not in block
-        for line in block.splitlines()
-    ]
-    return [line for line in found if not line.startswith((">>>", "...", "<BLANKLINE>"))]
+    blocks = [block for block in code_blocks(text) if ">>> " in block and "Traceback" not in block]
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if not line.startswith((">>>", "...", "<BLANKLINE>"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_an_example_shows_what_it_prints(page):
     """Doctest accepts three dots for any text, and the reader would see them."""
     assert [line for line in outputs(page.read_text(encoding="utf-8")) if "..." in line] == []
+
+
+def test_the_start_page_lists_the_sections_of_a_report():
+    """Only the section about checks is missing, because the fit of the page has none."""
+    template = (DOCS.parent / "src/scarless/report/fit/templates/fit.html.jinja").read_text(encoding="utf-8")
+    sections = re.findall("<h2>(.*?)</h2>", template)
+    text = (DOCS / "start.md").read_text(encoding="utf-8").partition("## Read the report")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\d\. \*\*(.*?)\*\*", text, flags=re.MULTILINE)
+    assert listed == [name for name in sections if name != "What did the checks change?"]
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of each command `scarless` in the code of a page."""
+    lines = [line for block in code_blocks(text) for line in block.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("scarless ")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_command_has_options_that_exist(page):
+    for words in commands(page.read_text(encoding="utf-8")):
+        make_parser().parse_args(words)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_a_command_reads_a_shipped_file_with_these_columns_or_a_file_of_the_reader(page):
+    for words in commands((DOCS.parent / page).read_text(encoding="utf-8")):
+        options = vars(make_parser().parse_args(words))
+        files = [word for word in words if word.endswith(".csv") and word != str(options.get("out"))]
+        assert len(files) == 1, words
+        if not files[0].startswith("your-"):
+            named = [options.get(key) or [] for key in ("label", "propensity_attributes", "id", "audit")]
+            columns = {name for names in named for name in ([names] if isinstance(names, str) else names)}
+            header = (DOCS.parent / files[0]).read_text(encoding="utf-8").partition("\n")[0].split(",")
+            assert columns <= set(header), words
