@@ -34,7 +34,9 @@ from benchmarks.runner import command_parser
 
 HERE = Path(__file__).parent
 TEMPLATE, PAGE = HERE / "page_template.md", HERE / "README.md"
-DOCUMENTS = (HERE.parent / "docs" / "method.md", HERE.parent / "paper" / "paper.md")
+# Pages whose numbers have records; `misquoted` says how.
+RECORDED_PAGES = ("method", "coming-from", "guide")
+DOCUMENTS = (*(HERE.parent / "docs" / f"{name}.md" for name in RECORDED_PAGES), HERE.parent / "paper" / "paper.md")
 LINE_LENGTH = 120
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}")
 CODE = re.compile(r"`[^`]+`")

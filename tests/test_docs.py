@@ -2,11 +2,16 @@
 
 import importlib
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from scarless.cli import make_parser
+
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
 ROOMS = ("", ".models", ".metrics", ".diagnostics", ".labelling", ".label_frequency", ".datasets", ".experiments")
 ROOMS = (*ROOMS, ".field", ".report", ".analysis", ".engines", ".raw", ".saved")
 
@@ -88,3 +93,127 @@ def test_an_example_has_a_title_a_lesson_and_a_picture(path):
     assert "**Lesson.**" in text.split('"""')[1]
     assert re.search(r"(?i)simulated|scikit-learn", text.split('"""')[1]), "say where the data are from"
     assert "plt.subplots" in text or "Display" in text
+
+
+# Words of a paragraph that reports a measurement, and words that say where its numbers are stored.
+MEASURED = (
+    r"\b[Ii]n (?:our|a|the same) (?:tests?|simulations?|experiments?)\b|\bby hand\b|\bin the last run\b"
+    r"|\bmeasured once\b|\d tests\b"
+    r"|\b\d+ (?:of \d+|simulated|small random) (?:simulated )?(?:runs|fits|tables|histories|problems)\b"
+)
+STORED = r"\{\{\w+|benchmarks|\bpapers/|examples/peers"
+
+
+def unsupported(text: str) -> list[str]:
+    """Return the paragraphs that report a measurement, and do not say where its numbers are stored."""
+    blocks = ["", *text.split("\n\n")]
+    found = [(block, before if before.startswith("<!--") else "") for before, block in pairwise(blocks)]
+    return [
+        block
+        for block, comment in found
+        if re.search(MEASURED, block) and not re.search(STORED, block + comment) and not block.startswith("```")
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_measurement_has_a_record(page):
+    assert unsupported(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "In our tests, this mean was 90% when 70% of the rows were positive.",
+        "The warning appeared in 41 of 50 simulated fits.",
+        "In 100 simulated tables, intervals covered in 93 to 100%.",
+        "CuPy was tried by hand.",
+        "the fast tests (about 5,000 tests)",
+    ],
+)
+def test_a_measurement_without_a_record_is_found(text):
+    assert unsupported(text) == [text]
+    assert unsupported(f"{text} See [results](benchmarks.md).") == []
+    assert unsupported(f"<!-- {{{{starts.missed[n_starts=1].below}}}} -->\n\n{text}") == []
+
+
+# Pictures in the repository that pages may show: a test compares their words with the code. The build draws all others.
+DRAWINGS = {"_static/which-method.svg"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_picture_that_can_become_outdated_is_not_shown(page):
+    text = page.read_text(encoding="utf-8")
+    shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)|^```\{image\} (\S+)|^:file: (\S+)", text, flags=re.MULTILINE)
+    pictures = {"".join(names) for names in shown}
+    assert {name for name in pictures if not name.startswith("auto_gallery/")} <= DRAWINGS
+
+
+def headings(text: str) -> set[str]:
+    return set(re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_link_that_asks_a_question_leads_to_this_question(page):
+    """A renamed page keeps its old name in links otherwise."""
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    links = re.findall(r"\[([A-Z][^\]]*\?)\]\(([\w/.-]+\.md)", text)
+    targets = {path: headings((page.parent / path).read_text(encoding="utf-8")) for _, path in links}
+    assert [question for question, path in links if question not in targets[path]] == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_of_the_site_does_not_refer_to_the_readme(page):
+    """The build shows the landing page in its place, which lacks the tables of the README."""
+    assert "](../README.md" not in page.read_text(encoding="utf-8")
+
+
+def code_blocks(text: str) -> list[str]:
+    """Return the blocks of code of a page, in any language."""
+    return [block.partition("\n")[2] for block in re.split(r"^```", text, flags=re.MULTILINE)[1::2]]
+
+
+def outputs(text: str) -> list[str]:
+    """Return the lines that examples print, without error messages."""
+    blocks = [block for block in code_blocks(text) if ">>> " in block and "Traceback" not in block]
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if not line.startswith((">>>", "...", "<BLANKLINE>"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_an_example_shows_what_it_prints(page):
+    """Doctest accepts three dots for any text, and the reader would see them."""
+    assert [line for line in outputs(page.read_text(encoding="utf-8")) if "..." in line] == []
+
+
+def test_the_start_page_lists_the_sections_of_a_report():
+    """Only the section about checks is missing, because the fit of the page has none."""
+    template = (DOCS.parent / "src/scarless/report/fit/templates/fit.html.jinja").read_text(encoding="utf-8")
+    sections = re.findall("<h2>(.*?)</h2>", template)
+    text = (DOCS / "start.md").read_text(encoding="utf-8").partition("## Read the report")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\d\. \*\*(.*?)\*\*", text, flags=re.MULTILINE)
+    assert listed == [name for name in sections if name != "What did the checks change?"]
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of each command `scarless` in the code of a page."""
+    lines = [line for block in code_blocks(text) for line in block.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("scarless ")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_command_has_options_that_exist(page):
+    for words in commands(page.read_text(encoding="utf-8")):
+        make_parser().parse_args(words)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_a_command_reads_a_shipped_file_with_these_columns_or_a_file_of_the_reader(page):
+    for words in commands((DOCS.parent / page).read_text(encoding="utf-8")):
+        options = vars(make_parser().parse_args(words))
+        files = [word for word in words if word.endswith(".csv") and word != str(options.get("out"))]
+        assert len(files) == 1, words
+        if not files[0].startswith("your-"):
+            named = [options.get(key) or [] for key in ("label", "propensity_attributes", "id", "audit")]
+            columns = {name for names in named for name in ([names] if isinstance(names, str) else names)}
+            header = (DOCS.parent / files[0]).read_text(encoding="utf-8").partition("\n")[0].split(",")
+            assert columns <= set(header), words

@@ -19,6 +19,7 @@ from tests.test_house import tree_of
 import scarless
 from scarless import label_frequency
 from scarless.models import Interval, Selection
+from scarless.numerics.arrays import Vector
 
 ROOMS = ("", ".datasets", ".diagnostics", ".engines", ".experiments", ".label_frequency", ".labelling", ".metrics")
 ROOMS = (*ROOMS, ".field", ".models", ".raw", ".report", ".saved")
@@ -63,8 +64,18 @@ def test_a_signature_reads_well_in_help(call):
 def test_an_array_is_called_an_array():
     assert "s: ArrayLike" in str(CALLS["scar_test"])
     assert "sample_weight: ArrayLike | None = None" in str(CALLS["scar_test"])
-    assert str(CALLS["SCARClassifier.predict_proba"]) == "(self, X: Any) -> Vector"
+    assert str(CALLS["SCARClassifier.predict_proba"]) == "(self, X: Any) -> Matrix"
     assert "audit: ArrayLike | None = None" in str(CALLS["SAREMClassifier.fit"])
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_matrix_is_not_called_a_vector(call):
+    name, method = call.partition(".")[::2]
+    value = getattr(public_names()[name], method) if method else public_names()[name]
+    returned = re.search(r"Returns\n-+\n(.*)", inspect.getdoc(value) or "")
+    is_matrix = returned is not None and re.search(r"shape \(\w+, \w+\)", returned[1])
+    if is_matrix or re.search(r"predict_proba$|predict_\w+_interval$", method):
+        assert CALLS[call].return_annotation is not Vector
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -125,18 +125,19 @@ def lines_of_name(shown: str, found: Found) -> list[str]:
         return [f"{shown}{run_time_signature(found) if found.node.decorator_list else signature(found.node)}"]
     members: dict[str, str] = {}
     classes = list(classes_of(found))
-    for node in reversed(classes):
-        members |= members_of(node)
-    constructor = members.pop("__init__", None) or _fields_signature(members, classes)
+    for each in reversed(classes):
+        members |= members_of(each)
+    nodes = [each.node for each in classes if isinstance(each.node, ast.ClassDef)]
+    constructor = members.pop("__init__", None) or _fields_signature(members, nodes)
     parameters = set(re.findall(r"[(,] ?(\w+)(?=[:,)=])", constructor))
     others = {name: rest for name, rest in members.items() if name not in parameters}
     return [f"{shown}{constructor}", *(f"{shown}.{name}{rest}" for name, rest in others.items())]
 
 
-def classes_of(found: Found) -> Iterator[ast.ClassDef]:
+def classes_of(found: Found) -> Iterator[Found]:
     """Yield a class and its base classes in scarless, the class itself first."""
     assert isinstance(found.node, ast.ClassDef)
-    yield found.node
+    yield found
     for base in found.node.bases:
         target = base.value if isinstance(base, ast.Subscript) else base
         above = resolved(found.module, target.id) if isinstance(target, ast.Name) else None
@@ -144,10 +145,11 @@ def classes_of(found: Found) -> Iterator[ast.ClassDef]:
             yield from classes_of(above)
 
 
-def members_of(node: ast.ClassDef) -> dict[str, str]:
+def members_of(owner: Found) -> dict[str, str]:
     """Return the public members of one class, each with the rest of its line; also attributes of its docstring."""
-    found = dict.fromkeys(fitted_attributes(ast.get_docstring(node) or ""), ": attribute of a fit")
-    for part in node.body:
+    assert isinstance(owner.node, ast.ClassDef)
+    found = dict.fromkeys(fitted_attributes(ast.get_docstring(owner.node) or ""), ": attribute of a fit")
+    for part in owner.node.body:
         if isinstance(part, ast.FunctionDef) and (part.name == "__init__" or not part.name.startswith("_")):
             kinds = {ast.unparse(each).rpartition(".")[2] for each in part.decorator_list}
             if "setter" in kinds:
@@ -157,6 +159,11 @@ def members_of(node: ast.ClassDef) -> dict[str, str]:
             kind = ast.unparse(part.annotation)
             if "ClassVar" not in kind and (default := _default(part.value)) is not None:
                 found[part.target.id] = f": {kind}{default}"
+        elif isinstance(part, ast.Assign) and isinstance(part.value, ast.Name):  # a function that is used as a method
+            assigned = resolved(owner.module, part.value.id)
+            if assigned is not None and isinstance(assigned.node, ast.FunctionDef):
+                names = [target.id for target in part.targets if isinstance(target, ast.Name) and target.id[0] != "_"]
+                found |= dict.fromkeys(names, signature(assigned.node, bound=True))
     return found
 
 

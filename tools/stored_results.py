@@ -29,9 +29,9 @@ from scarless.experiments.store import KEY, RECORDS, TIMINGS, comparable_timings
 from scarless.papers import EXPERIMENTS
 from scarless.report import build_report, render_figure, render_page
 from scarless.report.chapters import Chapter
-from scarless.report.names import SCORES
+from scarless.report.names import KNOWS, SCORES
 from scarless.report.page import figure_csv, records_csv, results_csv
-from scarless.report.results import Results, group
+from scarless.report.results import Condition, Results, group
 from scarless.report.story import Answer, story_of_spec
 from scarless.report.tables import Table
 
@@ -47,6 +47,7 @@ FIELD_SCORES = ("balanced_accuracy", "balanced_accuracy_at_prior", "auc_f", "mse
 README_METHODS = {  # methods of the table in the README
     "stack": "`SARStackingClassifier`, attributes named",
     "stack-balanced": "`SARStackingClassifier`, attributes named, *balanced*",
+    "search": "`SAREMClassifierCV`, attributes named",
     "stack-nameless": "`SARStackingClassifier()`",
     "stack-nameless-balanced": "`SARStackingClassifier()`, *balanced*",
     "bagging-trees": "PU bagging, trees (2014)",
@@ -178,12 +179,13 @@ def replaced(text: str, mark: str, table: str) -> str:
     return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: f"{begin}\n{table}\n{end}", text, flags=re.DOTALL)
 
 
-def means(results: Results) -> dict[str, dict[str, float]]:
+def means(results: Results, conditions: Sequence[Condition]) -> dict[str, dict[str, float]]:
     """Return the mean of each score over all cases, by method; without the score, NaN. Methods need a finished run."""
     there = {row.method for row in results.runs}
+    places = [results.conditions.index(each) for each in conditions]
     found: dict[str, dict[str, float]] = {method: {} for method in results.methods if method in there}
     for score in results.scores(FIELD_SCORES):
-        cases = results.case_means(score).reshape(-1, len(results.methods))
+        cases = results.case_means(score)[:, places].reshape(-1, len(results.methods))
         for method, scores in found.items():
             values = cases[:, results.methods.index(method)]
             values = values[np.isfinite(values)]
@@ -193,7 +195,7 @@ def means(results: Results) -> dict[str, dict[str, float]]:
 
 def field_table(results: Results) -> str:
     """Return the table of all methods with results, as Markdown, sorted by what they know and by balanced accuracy."""
-    found = means(results)
+    found = means(results, results.conditions)
     scores = results.scores(FIELD_SCORES)
     head = ["Method", "Knows", *(SCORES[score].label for score in scores)]
     order = sorted(found, key=lambda each: (results.order_of(each), -found[each]["balanced_accuracy"]))
@@ -204,9 +206,14 @@ def field_table(results: Results) -> str:
     return _markdown(head, lines)
 
 
+def named_conditions(results: Results, method: str) -> list[Condition]:
+    """Return the conditions in which a method is told the names of propensity attributes."""
+    return [each for each in results.conditions if results.level(method, each) == KNOWS.index("names")]
+
+
 def readme_table(results: Results) -> str:
-    """Return a short table of some methods, as Markdown; those without results are left out."""
-    found = means(results)
+    """Return a short table of some methods in cases that have names; methods without results are left out."""
+    found = means(results, named_conditions(results, "stack"))
     scores = ("balanced_accuracy", "auc_f", "mse_f")
     head = ["Method", "Balanced accuracy", "ROC-AUC", "Squared error"]
     lines = [

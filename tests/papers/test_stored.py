@@ -12,6 +12,7 @@ from scarless.experiments.store import key_of
 from scarless.papers import EXPERIMENTS
 from scarless.papers.teisseyre2025 import specification
 from scarless.report.anchors import check_anchors, compare_anchors
+from scarless.report.names import KNOWS
 from scarless.report.results import group
 
 SCRIPT = Path(__file__).parents[2] / "tools" / "stored_results.py"
@@ -32,6 +33,17 @@ def test_every_file_is_what_the_stored_records_give(name):
         assert path.read_text(encoding="utf-8") == content, f"run python tools/stored_results.py write {name}"
     figures = tool.folder_of(name) / "figures"
     assert set(figures.iterdir()) == {path for path in found if path.parent == figures}
+
+
+def test_the_table_of_the_readme_has_only_cases_in_which_attributes_are_named():
+    results = group(*tool.read("field"))
+    named = tool.named_conditions(results, "stack")
+    told = {KNOWS[results.level(method, each)] for method in ("stack", "search") for each in named}
+    assert told == {"names"}
+    readme = (tool.ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"Means over the {len(results.datasets) * len(named)} cases in which attributes are named." in readme
+    means = tool.means(results, named)["stack"]
+    assert f"attributes named | {tool._number(means['balanced_accuracy'])} | {tool._number(means['auc_f'])} |" in readme
 
 
 def test_the_published_numbers_are_reproduced_in_every_cell():

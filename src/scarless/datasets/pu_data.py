@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scarless.numerics.arrays import Vector
+from scarless.numerics.arrays import Matrix
 from scarless.outside.extras import need
 
 
@@ -67,7 +67,7 @@ class PUData:
     ('mean radius', 'mean texture')
     """
 
-    X: Vector
+    X: Matrix
     y: NDArray[np.int64] | None
     attribute_names: tuple[str, ...]
     name: str
@@ -121,7 +121,7 @@ def _strange_values(y: Any) -> str:
     return f" with the value {strange.tolist()[0]!r}" if strange.ndim == 1 and strange.size else ""
 
 
-def binarise(table: Any, numbers: Container[str] = ()) -> tuple[Vector, list[str]]:
+def binarise(table: Any, numbers: Container[str] = ()) -> tuple[Matrix, list[str]]:
     """Encode each column of a data frame that is not in `numbers` as -1/+1 columns, in sorted order of its categories.
 
     A column with more than two categories becomes one column for each. A column with two categories becomes one column,
@@ -151,7 +151,7 @@ def binarise(table: Any, numbers: Container[str] = ()) -> tuple[Vector, list[str
     return np.column_stack(columns), names
 
 
-def scale_to_range(X: Vector, names: Sequence[str]) -> Vector:
+def scale_to_range(X: Matrix, names: Sequence[str]) -> Matrix:
     """Return a new array with every column scaled to [-1, 1] by its minimum and maximum over all rows.
 
     Examples

@@ -28,7 +28,7 @@ from scarless.checks.options import check_counts, check_positive, check_random_s
 from scarless.checks.rows import check_label_weights, check_labelled_table, forget_fit, warn_about_row_order
 from scarless.checks.tables import check_foreign_table, check_table, refuse_own_engine
 from scarless.models.messages import warn_unless_converged
-from scarless.numerics.arrays import Array, ArrayLike, Vector
+from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.pair.learners import LogisticLearner, positive_probability
 from scarless.pair.logistic import Training, all_columns, block_logits, engine_of
 
@@ -183,7 +183,7 @@ class FieldProbabilityClassifier(FieldClassifier):
     defines `_propensity`, it has `predict_propensity`.
     """
 
-    def predict_proba(self, X: Any) -> Vector:
+    def predict_proba(self, X: Any) -> Matrix:
         """Return the probability of each class, in the order of ``classes_``.
 
         Parameters

@@ -14,7 +14,7 @@ from scarless.checks.options import check_at_least_zero, check_choice, check_ran
 from scarless.field._base import FieldClassifier, check_inner
 from scarless.field.weighted_risk import check_class_prior, find_class_prior, risk_targets, told, used_estimator
 from scarless.label_frequency.names import narrow_tags
-from scarless.numerics.arrays import ArrayLike, Vector
+from scarless.numerics.arrays import ArrayLike, Matrix, Vector
 from scarless.numerics.risk import ABSOLUTE, LOG, Cost, mixed_cost
 from scarless.outside.notices import warn_user
 from scarless.pair.boosting import HistogramBooster, booster_kind, max_rounds
@@ -196,7 +196,7 @@ class NNPUBoostingClassifier(FieldClassifier):
         return self
 
     @available_if(lambda self: self.cost == "log")
-    def predict_proba(self, X: Any) -> Vector:
+    def predict_proba(self, X: Any) -> Matrix:
         """Return the probability of each class, in the order of ``classes_``; only for ``cost="log"``.
 
         Parameters

@@ -45,7 +45,7 @@ from scarless.models.explaining import (
     refuse_unless_in_memory,
 )
 from scarless.models.predict_to import predict_to
-from scarless.numerics.arrays import Array, Columns, Vector, in_float64, namespace_of
+from scarless.numerics.arrays import Array, Columns, Matrix, Vector, in_float64, namespace_of
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior, posterior_known, sigmoid
 from scarless.numerics.linear import Design, logits
 from scarless.outside.notices import ClassPriorWarning, warn_user
@@ -83,7 +83,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
         """Return the estimator of the user that the table is passed to, or None."""
         return getattr(self, "estimator", None)
 
-    def predict_proba(self, X: Any) -> Vector:
+    def predict_proba(self, X: Any) -> Matrix:
         """Return the probability of each class, in the order of ``classes_``.
 
         Parameters

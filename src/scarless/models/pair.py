@@ -337,7 +337,7 @@ class PairClassifier(PUClassifier):
         """
         return self._share_interval("label_frequency", level, kind)
 
-    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Matrix:
         r"""Return a pointwise interval for the class probability :math:`f(x) = \Pr(y=1|x)` of each row.
 
         For cross-fitted classifiers and stacks, the interval covers the uncertainty of the class prior and the
@@ -358,7 +358,7 @@ class PairClassifier(PUClassifier):
         level = check_share(level, "level")
         return self._row_intervals(self._known_rows(X), level, of="class")
 
-    def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
+    def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Matrix:
         r"""Return a pointwise interval for the propensity :math:`e(x) = \Pr(s=1|y=1,x)` of each row.
 
         Parameters
@@ -381,7 +381,7 @@ class PairClassifier(PUClassifier):
 
     def predict_posterior_interval(
         self, X: Any, s: ArrayLike, *, audit: ArrayLike | None = None, level: float = 0.95
-    ) -> Vector:
+    ) -> Matrix:
         r"""Return a pointwise interval for the posterior :math:`\Pr(y=1|x,s)` of each row.
 
         Parameters
@@ -533,7 +533,7 @@ class PairClassifier(PUClassifier):
 
     def _row_intervals(
         self, X: Any, level: float, *, of: str, kind: int = 0, observed: tuple[Any, Any] | None = None
-    ) -> Vector:
+    ) -> Matrix:
         rows = self._rows(X) if observed is None else self._observed(X, *observed)
         try:
             return self.fitted_pair_.row_intervals(rows, level, of=of, kind=kind)

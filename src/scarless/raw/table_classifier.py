@@ -380,7 +380,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # --- methods of the inner classifier, on prepared rows
 
-    def predict_proba(self, X: Any) -> Vector:
+    def predict_proba(self, X: Any) -> Matrix:
         """Return the probability of each class for each row of a raw table, given its attributes only."""
         return np.asarray(self.fitted_estimator.predict_proba(self.prepare(X)))
 
@@ -423,12 +423,12 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return np.asarray(self.fitted_estimator.predict_posterior(self.prepare(X), s, **given))
 
     @_has("predict_proba_interval")
-    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Vector:
+    def predict_proba_interval(self, X: Any, *, level: float = 0.95) -> Matrix:
         """Return a confidence interval for the class probability of each row."""
         return np.asarray(self.fitted_estimator.predict_proba_interval(self.prepare(X), level=level))
 
     @_has("predict_propensity_interval")
-    def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Vector:
+    def predict_propensity_interval(self, X: Any, *, look: int | None = None, level: float = 0.95) -> Matrix:
         """Return a confidence interval for the propensity of each row; with several looks, at one look."""
         given = {} if look is None else {"look": look}
         return np.asarray(self.fitted_estimator.predict_propensity_interval(self.prepare(X), level=level, **given))
@@ -436,7 +436,7 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @_has("predict_posterior_interval")
     def predict_posterior_interval(
         self, X: Any, s: ArrayLike, *, audit: ArrayLike | None = None, level: float = 0.95
-    ) -> Vector:
+    ) -> Matrix:
         """Return a confidence interval for the posterior of each row."""
         given = {} if audit is None else {"audit": audit}
         self._refuse_gaps(X, s)

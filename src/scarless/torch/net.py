@@ -21,7 +21,7 @@ from scarless.checks.options import (
     shown,
 )
 from scarless.checks.rows import check_label_weights, forget_fit, warn_about_row_order
-from scarless.numerics.arrays import Array, ArrayLike, Vector
+from scarless.numerics.arrays import Array, ArrayLike, Matrix, Vector
 from scarless.numerics.likelihood import log_likelihood_of_probabilities, posterior
 from scarless.outside.notices import warn_user
 from scarless.pair.constraints import check_known
@@ -352,7 +352,7 @@ class SARNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc, un
                 UserWarning,
             )
 
-    def predict_proba(self, X: Any) -> Vector:
+    def predict_proba(self, X: Any) -> Matrix:
         """Return the probability of each class, one column for each entry of ``classes_``.
 
         Parameters
