@@ -18,6 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from tests.analysis.conftest import make_patients
 
 from scarless import NaiveClassifier, save
+from scarless.analysis.settings import RANKED_COLUMNS
 from scarless.cli import main, tables
 from scarless.outside.table_files import read_table
 
@@ -507,3 +508,36 @@ def test_an_empty_name_of_a_column_is_refused(words, capsys):
         main(words)
     assert stop.value.code == 2
     assert "the name of the column is empty; name a column, or leave out the option" in capsys.readouterr().err
+
+
+ODD_NAMES = ["self", "index", "probability", "posterior", "row", "rank", "labelled", "x" * 200]
+
+
+@pytest.mark.usefixtures("empty_folder")
+def test_columns_may_have_names_that_python_pandas_or_outputs_use():
+    table = make_patients(300)
+    visits, noise = table["visits"].to_numpy(), np.random.default_rng(0).normal(size=(300, len(ODD_NAMES)))
+    table = table[["patient", "age", "diagnosed"]].assign(visits=visits)
+    for name, column in zip(ODD_NAMES, noise.T, strict=True):
+        table[name] = column.round(3)
+    table = table.rename(columns={"age": "class", "visits": "self", "self": "frame"})
+    table.to_csv("odd.csv", index=False)
+    assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
+    fit = ["fit", "odd.csv", "--label", "diagnosed", "--propensity", "self", "index", "--model", "logistic"]
+    assert main([*fit, "--id", "patient", "--out", "run", "--quiet"]) == 0
+    assert sorted(read_table("run/ranked.csv")["patient"]) == sorted(table["patient"])
+    assert main(["predict", "run", "odd.csv", "--out", "next.csv"]) == 0
+    assert main(["audit", "run", "--n", "9", "--out", "sheet.csv"]) == 0
+    assert list(read_table("sheet.csv").columns)[:2] == ["patient", "checked"]
+
+
+def test_an_id_that_the_ranked_rows_would_overwrite_is_refused(folder, fitted, capsys):
+    assert {*read_table(fitted / "run" / "ranked.csv").columns} <= {*RANKED_COLUMNS, "patient"}
+    for name in ("probability", "row", "posterior_low"):
+        make_patients(60).rename(columns={"patient": name}).to_csv("patients.csv", index=False)
+        assert main([*FIT[:-1], name, "--out", "run"]) == 1
+        assert capsys.readouterr().err.endswith(
+            f"scarless: Column {name!r} (--id) has the name of a column of the ranked rows, so its values would be "
+            f"lost. Rename it in the table, for example to '{name}_id'.\n"
+        )
+    assert not (folder / "run").exists()

@@ -43,6 +43,11 @@ OLD_FLAGS = {
     "--own-propensities": "--not-shared", "--propensity-bounds": "--bounds", "--weights": "--sample-weight",
     "--positive": "--pos-label",
 }  # fmt: skip
+# Columns of ranked rows, among which the id column must have a name of its own.
+RANKED_COLUMNS = frozenset(
+    {"rank", "row", "labelled", "looks", "checked", "label_probability"}
+    | {f"{name}{end}" for name in ("probability", "propensity", "posterior") for end in ("", "_low", "_high")}
+)
 _ALWAYS_WRITTEN = ("model", "seed", "level")
 
 
@@ -279,6 +284,11 @@ class Settings:
             for name in self._columns(key):
                 if name not in columns:
                     raise ValueError(f"There is no column {name!r} ({self._role(key)}).{nearest(name, columns)}")
+        if self.id in RANKED_COLUMNS:
+            raise ValueError(
+                f"Column {self.id!r} (--id) has the name of a column of the ranked rows, so its values would be lost. "
+                f"Rename it in the table, for example to '{self.id}_id'."
+            )
         if self.groups and self.groups in (*self.labels, self.audit):
             role = "label" if self.groups in self.labels else "audit"
             raise ValueError(

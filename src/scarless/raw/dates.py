@@ -188,8 +188,9 @@ def holds_written_dates(column: Any) -> bool:
 
 
 def dates_of_fit(X: Any) -> dict[str, DateReading]:
-    """Return the columns of texts, and of dates of Arrow, that are read as dates in a fit."""
-    found = {name: read_dates(cells_of(X[name])) for name in X.columns if is_text(X[name]) or is_of_arrow(X[name])}
+    """Return the columns of texts, of dates of Arrow and of dates with a time zone that are read as dates in a fit."""
+    wanted = [name for name in X.columns if is_text(X[name]) or is_of_arrow(X[name]) or has_zone(X[name])]
+    found = {name: read_dates(cells_of(X[name])) for name in wanted}
     return {name: each for name, each in found.items() if each is not None and not each.stays_text}
 
 
@@ -204,7 +205,7 @@ def dates_again(X: Any, formats: Mapping[str, str | None], orders: Mapping[str, 
         column = X[name]
         if not holds_no_numbers(column):
             _refuse_numbers(name, column)
-        if form is None and (is_of_arrow(column) or not _is_of_dates(column)):
+        if form is None and (is_of_arrow(column) or has_zone(column) or not _is_of_dates(column)):
             cells = cells_of(column)
             order = orders.get(name, "")
             found = read_dates(cells, "" if order == YEAR else order)
@@ -275,6 +276,14 @@ def _is_gap(cell: Any) -> bool:
 def is_of_arrow(column: Any) -> bool:
     """Return whether a column holds dates of a type of Arrow."""
     return _is_of_dates(column) and str(column.dtype).endswith("[pyarrow]")
+
+
+def has_zone(column: Any) -> bool:
+    """Return whether a column holds dates of pandas with a time zone.
+
+    skrub would store the zone in the model. `scarless.load` does not trust the classes of zones before pandas 3.
+    """
+    return str(column.dtype).startswith("datetime64[") and "," in str(column.dtype)
 
 
 def _parts(cell: Any) -> _Parts:

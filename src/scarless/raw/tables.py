@@ -412,7 +412,7 @@ def replaced(X: Any, changed: dict[str, Any]) -> Any:
         return X
     if hasattr(X, "assign"):
         X = X.copy(deep=False)
-        for name, values in changed.items():  # `assign` does not accept names that are numbers
+        for name, values in changed.items():  # `assign` does not accept `self` and names that are numbers
             X[name] = values
         return X
     import polars as pl  # noqa: PLC0415 (the table is one of its frames)
