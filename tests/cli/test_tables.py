@@ -541,3 +541,43 @@ def test_an_id_that_the_ranked_rows_would_overwrite_is_refused(folder, fitted, c
             f"lost. Rename it in the table, for example to '{name}_id'.\n"
         )
     assert not (folder / "run").exists()
+
+
+def test_a_file_behind_an_option_with_several_names_is_refused_with_the_right_order(folder, capsys):
+    assert main(["fit", "--label", "diagnosed", "--propensity", "visits", "patients.csv"]) == 1
+    assert capsys.readouterr().err == (
+        "scarless: patients.csv is a file, but it was read as a value of --propensity, which takes several. Write the "
+        "file before the options: scarless fit patients.csv --propensity ...\n"
+    )
+    with pytest.raises(SystemExit):
+        main(["fit", "--help"])
+    assert capsys.readouterr().out.startswith("usage: scarless fit FILE --label COLUMN --propensity COLUMN")
+
+
+def test_a_stack_needs_no_names_and_is_not_called_two_models_that_may_be_swapped(folder, capsys):
+    make_patients(300)[["age", "visits", "diagnosed"]].to_csv("patients.csv", index=False)
+    assert main(["fit", "patients.csv", "--label", "diagnosed", "--model", "stack", "--out", "run", "--quiet"]) == 0
+    assert 'propensity_attributes = ["all"]' in (folder / "run" / "run.toml").read_text()
+    assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
+    assert "Both models use all columns" not in capsys.readouterr().out
+
+
+def test_all_columns_for_both_models_have_one_statement_about_swapping(folder, capsys):
+    make_patients(600).drop(columns=["known", "weight"]).to_csv("patients.csv", index=False)
+    assert main([*FIT[:4], "--propensity", "all", "--model", "search", "--out", "run", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("models may therefore be swapped") == 1
+    assert "probably swapped" not in told
+
+
+def test_new_rows_may_mark_labels_with_another_value(folder, fitted, capsys):
+    table = make_patients(400)
+    table["diagnosed"] = np.where(table["diagnosed"].notna(), "found", "open")
+    table.to_csv("next_month.csv", index=False)
+    run = str(fitted / "run")
+    assert main(["predict", run, "next_month.csv", "--out", "one.csv"]) == 0
+    assert "If another value marks a label in these rows, use --pos-label VALUE" in capsys.readouterr().out
+    assert main(["predict", run, "next_month.csv", "--out", "next.csv", "--pos-label", "found"]) == 0
+    pd.testing.assert_frame_equal(read_table("next.csv"), read_table(fitted / "run" / "ranked.csv"))
+    assert main(["predict", run, "next_month.csv", "--out", "two.csv", "--pos-label", "fond"]) == 1
+    assert "has the value 'fond'. Use one of these values: 'open', 'found'." in capsys.readouterr().err

@@ -44,6 +44,7 @@ from scarless.diagnostics import yield_curve
 from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
 from scarless.models import NaiveClassifier
+from scarless.models.messages import PROBABLY_SWAPPED
 from scarless.outside.files import write_whole
 from scarless.outside.shell_words import quoted_words
 from scarless.pair.groups import is_rows_keyword
@@ -491,7 +492,10 @@ def analyse_table(
             warnings.simplefilter("ignore")  # The fit above has warned about the same table.
             classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
-    before += [note for note in fitted.notes if note not in before]  # The fit reads the numbers again.
+    # The fit reads the numbers again. That models are probably swapped would contradict that they may be swapped.
+    before += [
+        note for note in fitted.notes if note not in before and not (EITHER_WAY in before and PROBABLY_SWAPPED in note)
+    ]
     return made
 
 

@@ -207,6 +207,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name, declared in declarations():
             object.__setattr__(self, name, declared.kind.read(getattr(self, name), name, "the settings"))
+        described = self.propensity_attributes or self.visit_attributes or self.scar or self.known_propensity
+        if self.model == "stack" and not described:
+            object.__setattr__(self, "propensity_attributes", (ALL,))  # A stack needs no names.
         refuse_contradictions(self, MODELS)
 
     # --- derived values

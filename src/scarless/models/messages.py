@@ -53,6 +53,7 @@ from scarless.pair.stack import gap_to_naive
 WIDE_INTERVAL = 0.5  # width of the 95% interval of the class prior above which a fit warns
 MIN_AUC_LOSS_TO_WARN = 0.02  # area under the ROC curve of the naive model, minus that of the fit, above which it warns
 CLAIM_WARNING_Z = 2.576  # standard errors between rows and a known value; exceeded by chance in 1 of 100 fits
+PROBABLY_SWAPPED = "The class model and the propensity model use the same columns and are probably swapped."
 _DEPENDS_ON_FORM = (
     "The class prior, its interval and the propensities depend on the functional form of the models, and the class "
     "model and the propensity model may be swapped. Check propensity_attributes, or use SARStackingClassifier, whose "
@@ -215,7 +216,7 @@ def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, n
         return
     what = "the class model ranks" if problem.swappable else "the class model and the propensity model together rank"
     why = (
-        "The class model and the propensity model use the same columns and are probably swapped."
+        PROBABLY_SWAPPED
         if problem.swappable
         else "The fit is probably in a poor local optimum: try SAREMClassifier with n_starts=5."
     )
