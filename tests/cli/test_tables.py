@@ -137,6 +137,17 @@ HOSTILE = {
     "one value": (SHORT, changed(diagnosed="yes"), "Every row is labelled"),
     "no labels": (SHORT, changed(diagnosed=None), "The label column 'diagnosed' is empty"),
     "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values, and it is not clear which"),
+    "versions": (
+        SHORT, changed(build=["1.2.10", "1.3.11", "2.4.10", "3.1.12"] * 15),
+        r"Does column 'build' hold dates\? .* such as '1\.2\.10', .* Otherwise use --text build",
+    ),
+    "euros": (
+        SHORT, changed(price=[f"€{k},{389 + k}" for k in range(1, 61)]),
+        r"Does the comma in column 'price' separate thousands or decimals\? .* row 1 '€1,390', .* use --text price",
+    ),
+    "euros behind": (
+        SHORT, changed(price=[f"{k},{389 + k} EUR" for k in range(1, 61)]), r"Does the comma in column 'price' separate"
+    ),
     "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' leaks the label.*--exclude code"),
     "a constant": ([*SHORT[:5], "same"], changed(same=1), "the preparation dropped: 'same'"),
     "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"'smoker' \(--sample-weight\) must hold numbers"),

@@ -77,6 +77,7 @@ class DateReading(NamedTuple):
     first: str  # DAY, MONTH or YEAR
     example: str  # a date that is another date if day and month change places; "" if a cell shows the order
     has_short_years: bool
+    may_be_versions: bool  # whether all cells are like 1.2.10: no leading zero, and no year with four digits
 
     @property
     def stays_text(self) -> bool:
@@ -102,6 +103,15 @@ class DateReading(NamedTuple):
                 "2024-01-31, and leave the other cells empty."
             ]
         return [f"{_message_about_unread(name, n, listed)} {_if_categories(name)}"] if n else []
+
+    def question_of(self, name: str) -> str:
+        """Return the question whether a column holds dates or numbers of versions."""
+        cell = next(str(self.cells[row]) for row in np.flatnonzero(~np.isnat(self.dates)))
+        return (
+            f"Does column {name!r} hold dates? Its cells, such as {cell!r}, may be dates with years of two digits, or "
+            "numbers of versions or sections. If they are dates, write them with years of four digits, such as "
+            f"31.01.2024. Otherwise use --text {quoted(name)}, or in Python table[{name!r}].astype('category')."
+        )
 
     def messages_about_dates(self, name: str) -> list[str]:
         """Return messages about dates that can be read in two ways."""
@@ -177,6 +187,7 @@ def read_dates(cells: Any, first: str = "") -> DateReading | None:
         example=next(
             (cell for cell, each in parts.items() if each in both and read[DAY][each] != read[MONTH][each]), ""
         ),
+        may_be_versions=form == "." and not any(len(each.numbers[2]) == 4 or _is_padded(each) for each in alike),
         has_short_years=any(len(each.numbers[-1 if form != _NAMED else 0]) == 2 for each in alike if form != YEAR),
     )
 
@@ -301,6 +312,11 @@ def _parts(cell: Any) -> _Parts:
         name, day, year = found.groups()
     month = _MONTHS.get(name.casefold()) if found else None
     return _Parts("") if month is None else _Parts(_NAMED, (year, str(month), day))
+
+
+def _is_padded(parts: _Parts) -> bool:
+    """Return whether the day or the month of a date has a leading zero."""
+    return any(number.startswith("0") for number in parts.numbers[:2])
 
 
 def _date(parts: _Parts, first: str) -> np.datetime64 | None:
