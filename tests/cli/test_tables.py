@@ -312,6 +312,7 @@ def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, 
     assert "This fit cannot estimate how many rows without a label are positive, because according to it every " in told
     assert "We estimate" not in told
     assert "have no label" not in told
+    assert "\nThis fit cannot estimate how many of the 50 rows that rank highest are positive.\n" in told
     assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None
     assert facts["doubt"].startswith("this fit cannot estimate how many rows without a label are positive")
     page = Path("run/report.html").read_text(encoding="utf-8")
@@ -328,6 +329,19 @@ def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, 
     assert not re.search(
         r"profile_class_prior|classification_attributes|SAREMClassifier(CV)? finds|within\(", page + told
     )
+
+
+@pytest.mark.usefixtures("reports")
+def test_terminal_and_page_say_the_same_of_the_first_rows_if_no_number_can_be_estimated(folder, capsys, monkeypatch):
+    """A label frequency of 0.995 gave no number on the terminal, and "expect 0 positives" in the report."""
+    monkeypatch.setattr("scarless.diagnostics.fit.subject.is_uninformative", lambda *_: True)
+    make_patients(600).to_csv("patients.csv", index=False)
+    assert main([*FIT[:4], "--scar", "--exclude", "known", "weight", "--out", "run", "--quiet"]) == 0
+    said = "This fit cannot estimate how many of the 50 rows that rank highest are positive."
+    assert f"\n{said}\n" in capsys.readouterr().out
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert said in page
+    assert "If you can check 50" not in page
 
 
 @pytest.mark.usefixtures("reports")

@@ -175,9 +175,7 @@ def _try(ask: Any) -> Any:
         return None
 
 
-def predict_table(
-    model: Any, table: Any, *, label: str | None = None, pos_label: Any = None
-) -> tuple[Any, list[str]]:
+def predict_table(model: Any, table: Any, *, label: str | None = None, pos_label: Any = None) -> tuple[Any, list[str]]:
     """Return new rows ranked by a stored model, and notes.
 
     Parameters

@@ -161,7 +161,9 @@ def _refuse_swallowed_file(options: argparse.Namespace) -> None:
     from scarless.outside.table_files import table_suffixes  # noqa: PLC0415 (--help does not need it)
 
     lists = {"--looks": options.looks}
-    lists |= {each.flags[0]: getattr(options, name) for name, each in declarations() if each.options.get("nargs") == "+"}
+    lists |= {
+        each.flags[0]: getattr(options, name) for name, each in declarations() if each.options.get("nargs") == "+"
+    }
     for flag, values in lists.items():
         for word in map(str, values or ()):
             if word.lower().endswith(table_suffixes()) and Path(word).exists():
