@@ -262,8 +262,9 @@ def with_pos_label(settings: Settings, table: Any, pos_label: Any) -> Settings:
             f"--pos-label: there is no label column {settings.label!r}. Name the label column of the new rows with "
             "--label."
         )
-    known = list(value_counts(as_text(table[settings.label])).index)
-    return replace(settings, pos_label=given_values(known, settings.label, pos_label))
+    (name,) = settings.labels
+    known = list(value_counts(as_text(table[name])).index)
+    return replace(settings, pos_label=given_values(known, name, pos_label))
 
 
 def observed_again(table: Any, settings: Settings) -> tuple[ObservedLabels | None, list[str]]:

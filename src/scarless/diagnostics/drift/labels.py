@@ -270,7 +270,7 @@ def joined(names: Sequence[str]) -> str:
 
 
 def _ascend(starts: list[str | None]) -> bool:
-    """Return whether the starts of ranges increase; those of categories such as "10" and "7", sorted as text, do not."""
+    """Return whether the starts of ranges increase; the categories "10" and "7", sorted as text, do not."""
     try:
         values = [float(start) for start in starts if start is not None]
     except ValueError:  # dates
