@@ -544,6 +544,27 @@ def test_checks_agree_only_with_a_model_that_says_something(spread, words):
     agreeing = compare_with_posteriors(a, np.full(30, 0.5), draws=np.full((30, 400), 0.5))
     line = AuditChanges(rounds, agreeing, None, "None.", 1, None, 0.95).sentences()[1]
     assert line.startswith("The checks agree with the model that chose the rows")
+    line = AuditChanges(rounds, agreeing, None, "None.", 1, None, 0.95, fit_differs=True).sentences()[1]
+    assert line.startswith(
+        "The model that chose the rows was too uncertain for a comparison with the checks: 14 of 30 "
+    )
+    assert line.endswith("contradict them. Do not rely on the estimate of the models.")
+    nothing = compare_with_posteriors(np.ones(0), np.ones(0))
+    assert "contradict" in AuditChanges(rounds, nothing, None, "None.", 1, None, 0.95, fit_differs=True).sentences()[1]
+
+
+@pytest.mark.parametrize("answer", ["no", "yes"])
+def test_one_worksheet_has_one_verdict_and_one_expectation(folder, first_sheet, answer, capsys):
+    replace(first_sheet, folder=folder / "run").save("sheet.csv")
+    sheet = answered("sheet.csv")
+    sheet["checked"] = answer
+    sheet.loc[0, "checked"] = "yes" if answer == "no" else "no"
+    write_table(sheet, "sheet.csv")
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--out", "next", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("and the model expected") == 1
+    assert "labels and models predict" not in told
+    assert "The checks agree" not in told
 
 
 # --- errors; after each of them, nothing is written

@@ -29,13 +29,32 @@ def test_usual_codings_need_no_pos_label(y, classes):
 
 @pytest.mark.parametrize(
     ("y", "named"),
-    [(["positive", "unlabeled"], "'unlabeled'"), ([1, 2], "2"), ([-1, 0], "0"), ([0.0, 3.0], r"3\.0"), ([-1, 2], "2")],
+    [(["case", "other"], "'other'"), ([1, 2], "2"), ([-1, 0], "0"), ([0.0, 3.0], r"3\.0"), ([-1, 2], "2")],
 )
 def test_other_codings_warn_with_the_value_that_is_used(y, named):
     message = rf"pos_label is not given.* The last value in sorted order, {named}, is assumed to mark labelled rows"
     with pytest.warns(UserWarning, match=message):
         coding = check_labels(y)
     assert coding.positive == 1
+
+
+@pytest.mark.parametrize(
+    ("y", "meant", "asked"),
+    [
+        (["churned", "unknown"], "unknown", "churned"),
+        (["ill", "not tested"], "not tested", "ill"),
+        (["case", "Unlabeled"][::-1], "case", None),
+        (["case", "unlabelled"], "unlabelled", "case"),
+        (["healthy", "ill"], "ill", None),
+    ],
+)
+def test_a_word_for_no_label_is_never_assumed_to_mark_labelled_rows(y, meant, asked):
+    if asked is None:
+        with pytest.warns(UserWarning, match=f"The last value in sorted order, '{meant}'"):
+            assert check_labels(y).classes[1] == meant
+        return
+    with pytest.raises(ValueError, match=rf"'{meant}' usually means no label\. .* for example pos_label='{asked}'\."):
+        check_labels(y)
 
 
 @pytest.mark.parametrize(

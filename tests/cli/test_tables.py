@@ -18,6 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from tests.analysis.conftest import make_patients
 
 from scarless import NaiveClassifier, save
+from scarless.analysis.settings import RANKED_COLUMNS
 from scarless.cli import main, tables
 from scarless.outside.table_files import read_table
 
@@ -136,6 +137,17 @@ HOSTILE = {
     "one value": (SHORT, changed(diagnosed="yes"), "Every row is labelled"),
     "no labels": (SHORT, changed(diagnosed=None), "The label column 'diagnosed' is empty"),
     "three values": (SHORT, changed(diagnosed=["a", "b", "c"] * 20), "has 3 values, and it is not clear which"),
+    "versions": (
+        SHORT, changed(build=["1.2.10", "1.3.11", "2.4.10", "3.1.12"] * 15),
+        r"Does column 'build' hold dates\? .* such as '1\.2\.10', .* Otherwise use --text build",
+    ),
+    "euros": (
+        SHORT, changed(price=[f"€{k},{389 + k}" for k in range(1, 61)]),
+        r"Does the comma in column 'price' separate thousands or decimals\? .* row 1 '€1,390', .* use --text price",
+    ),
+    "euros behind": (
+        SHORT, changed(price=[f"{k},{389 + k} EUR" for k in range(1, 61)]), r"Does the comma in column 'price' separate"
+    ),
     "a leak": (SHORT, changed(code=lambda t: t["diagnosed"].notna() * 1.5), r"'code' leaks the label.*--exclude code"),
     "a constant": ([*SHORT[:5], "same"], changed(same=1), "the preparation dropped: 'same'"),
     "text weights": ([*SHORT, "--sample-weight", "smoker"], None, r"'smoker' \(--sample-weight\) must hold numbers"),
@@ -300,6 +312,7 @@ def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, 
     assert "This fit cannot estimate how many rows without a label are positive, because according to it every " in told
     assert "We estimate" not in told
     assert "have no label" not in told
+    assert "\nThis fit cannot estimate how many of the 50 rows that rank highest are positive.\n" in told
     assert facts["positives"] is facts["missing_positives"] is facts["class_prior_interval"] is None
     assert facts["doubt"].startswith("this fit cannot estimate how many rows without a label are positive")
     page = Path("run/report.html").read_text(encoding="utf-8")
@@ -316,6 +329,19 @@ def test_no_number_of_positives_is_shown_if_the_fit_cannot_estimate_it(leaking, 
     assert not re.search(
         r"profile_class_prior|classification_attributes|SAREMClassifier(CV)? finds|within\(", page + told
     )
+
+
+@pytest.mark.usefixtures("reports")
+def test_terminal_and_page_say_the_same_of_the_first_rows_if_no_number_can_be_estimated(folder, capsys, monkeypatch):
+    """A label frequency of 0.995 gave no number on the terminal, and "expect 0 positives" in the report."""
+    monkeypatch.setattr("scarless.diagnostics.fit.subject.is_uninformative", lambda *_: True)
+    make_patients(600).to_csv("patients.csv", index=False)
+    assert main([*FIT[:4], "--scar", "--exclude", "known", "weight", "--out", "run", "--quiet"]) == 0
+    said = "This fit cannot estimate how many of the 50 rows that rank highest are positive."
+    assert f"\n{said}\n" in capsys.readouterr().out
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert said in page
+    assert "If you can check 50" not in page
 
 
 @pytest.mark.usefixtures("reports")
@@ -507,3 +533,76 @@ def test_an_empty_name_of_a_column_is_refused(words, capsys):
         main(words)
     assert stop.value.code == 2
     assert "the name of the column is empty; name a column, or leave out the option" in capsys.readouterr().err
+
+
+ODD_NAMES = ["self", "index", "probability", "posterior", "row", "rank", "labelled", "x" * 200]
+
+
+@pytest.mark.usefixtures("empty_folder")
+def test_columns_may_have_names_that_python_pandas_or_outputs_use():
+    table = make_patients(300)
+    visits, noise = table["visits"].to_numpy(), np.random.default_rng(0).normal(size=(300, len(ODD_NAMES)))
+    table = table[["patient", "age", "diagnosed"]].assign(visits=visits)
+    for name, column in zip(ODD_NAMES, noise.T, strict=True):
+        table[name] = column.round(3)
+    table = table.rename(columns={"age": "class", "visits": "self", "self": "frame"})
+    table.to_csv("odd.csv", index=False)
+    assert main(["inspect", "odd.csv", "--label", "diagnosed"]) == 0
+    fit = ["fit", "odd.csv", "--label", "diagnosed", "--propensity", "self", "index", "--model", "logistic"]
+    assert main([*fit, "--id", "patient", "--out", "run", "--quiet"]) == 0
+    assert sorted(read_table("run/ranked.csv")["patient"]) == sorted(table["patient"])
+    assert main(["predict", "run", "odd.csv", "--out", "next.csv"]) == 0
+    assert main(["audit", "run", "--n", "9", "--out", "sheet.csv"]) == 0
+    assert list(read_table("sheet.csv").columns)[:2] == ["patient", "checked"]
+
+
+def test_an_id_that_the_ranked_rows_would_overwrite_is_refused(folder, fitted, capsys):
+    assert {*read_table(fitted / "run" / "ranked.csv").columns} <= {*RANKED_COLUMNS, "patient"}
+    for name in ("probability", "row", "posterior_low"):
+        make_patients(60).rename(columns={"patient": name}).to_csv("patients.csv", index=False)
+        assert main([*FIT[:-1], name, "--out", "run"]) == 1
+        assert capsys.readouterr().err.endswith(
+            f"scarless: Column {name!r} (--id) has the name of a column of the ranked rows, so its values would be "
+            f"lost. Rename it in the table, for example to '{name}_id'.\n"
+        )
+    assert not (folder / "run").exists()
+
+
+def test_a_file_behind_an_option_with_several_names_is_refused_with_the_right_order(folder, capsys):
+    assert main(["fit", "--label", "diagnosed", "--propensity", "visits", "patients.csv"]) == 1
+    assert capsys.readouterr().err == (
+        "scarless: patients.csv is a file, but it was read as a value of --propensity, which takes several. Write the "
+        "file before the options: scarless fit patients.csv --propensity ...\n"
+    )
+    with pytest.raises(SystemExit):
+        main(["fit", "--help"])
+    assert capsys.readouterr().out.startswith("usage: scarless fit FILE --label COLUMN --propensity COLUMN")
+
+
+def test_a_stack_needs_no_names_and_is_not_called_two_models_that_may_be_swapped(folder, capsys):
+    make_patients(300)[["age", "visits", "diagnosed"]].to_csv("patients.csv", index=False)
+    assert main(["fit", "patients.csv", "--label", "diagnosed", "--model", "stack", "--out", "run", "--quiet"]) == 0
+    assert 'propensity_attributes = ["all"]' in (folder / "run" / "run.toml").read_text()
+    assert main(["predict", "run", "patients.csv", "--out", "next.csv"]) == 0
+    assert "Both models use all columns" not in capsys.readouterr().out
+
+
+def test_all_columns_for_both_models_have_one_statement_about_swapping(folder, capsys):
+    make_patients(600).drop(columns=["known", "weight"]).to_csv("patients.csv", index=False)
+    assert main([*FIT[:4], "--propensity", "all", "--model", "search", "--out", "run", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("models may therefore be swapped") == 1
+    assert "probably swapped" not in told
+
+
+def test_new_rows_may_mark_labels_with_another_value(folder, fitted, capsys):
+    table = make_patients(400)
+    table["diagnosed"] = np.where(table["diagnosed"].notna(), "found", "open")
+    table.to_csv("next_month.csv", index=False)
+    run = str(fitted / "run")
+    assert main(["predict", run, "next_month.csv", "--out", "one.csv"]) == 0
+    assert "If another value marks a label in these rows, use --pos-label VALUE" in capsys.readouterr().out
+    assert main(["predict", run, "next_month.csv", "--out", "next.csv", "--pos-label", "found"]) == 0
+    pd.testing.assert_frame_equal(read_table("next.csv"), read_table(fitted / "run" / "ranked.csv"))
+    assert main(["predict", run, "next_month.csv", "--out", "two.csv", "--pos-label", "fond"]) == 1
+    assert "has the value 'fond'. Use one of these values: 'open', 'found'." in capsys.readouterr().err

@@ -62,14 +62,20 @@ def test_labels_of_three_values_are_refused(kind, pu):
 @every_model
 @pytest.mark.filterwarnings("ignore:SAREMClassifier finds that all positives are labelled:UserWarning")
 def test_text_labels_without_pos_label_warn_and_name_the_value(kind, pu):
-    labels = np.where(pu.s == 1, "positive", "unlabelled")
+    labels = np.where(pu.s == 1, "case", "other")
     options = {SCARClassifier: {"label_frequency": 1.0}}
     known = {"propensity": 1.0} if kind is PropensityWeightedClassifier else {}
     with pytest.warns(
-        UserWarning, match=r"pos_label is not given.* The last value in sorted order, 'unlabelled', .* pass pos_label"
+        UserWarning, match=r"pos_label is not given.* The last value in sorted order, 'other', .* pass pos_label"
     ):
         model = kind(**options.get(kind, {})).fit(pu.X, labels, **known)
     assert model.class_prior_ > 0.5
+
+
+@every_model
+def test_a_word_for_no_label_is_not_assumed_to_mark_labelled_rows(kind, pu):
+    with pytest.raises(ValueError, match=r"'unknown' usually means no label\. .* for example pos_label='churned'\."):
+        fit(kind(), pu.X, np.where(pu.s == 1, "churned", "unknown"))
 
 
 @every_model

@@ -1,6 +1,7 @@
 """Dates in new rows: the order of day and month, other formats, numbers, and cells that are not dates."""
 
 import warnings
+import zipfile
 from datetime import date
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import scarless
 from scarless.raw.dates import holds_written_dates, read_dates
 from scarless.raw.preparation import table_preparation
 from scarless.raw.tables import read_texts
@@ -270,3 +272,18 @@ def test_what_is_written_is_read(days, form):
     cells = [each.strftime(form) for each in days]
     assert holds_written_dates(pd.Series(cells))
     np.testing.assert_array_equal(read_dates(cells).dates, np.array(days, dtype="datetime64[us]"))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "US/Eastern"])
+def test_a_time_zone_does_not_enter_the_model_file(zone, tmp_path):
+    """Before pandas 3, skrub stored the zone as an object that `scarless.load` does not trust: no file was written."""
+    rng = np.random.default_rng(0)
+    seen = pd.Series(pd.date_range("2020-01-01", periods=200, freq="7h", tz="UTC")).dt.tz_convert(zone)
+    table, s = pd.DataFrame({"age": rng.normal(size=200), "seen": seen}), np.arange(200) % 3 == 0
+    model = scarless.TableClassifier(scarless.NaiveClassifier()).fit(table, s)
+    scarless.save(model, tmp_path / "model.skops")
+    with zipfile.ZipFile(tmp_path / "model.skops") as file:
+        assert not any(word in file.read("schema.json") for word in (b"DatetimeTZDtype", b"ZoneInfo", b"timezone"))
+    again = scarless.load(tmp_path / "model.skops")
+    without = table.assign(seen=seen.dt.tz_localize(None))
+    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(without))

@@ -44,6 +44,7 @@ from scarless.diagnostics import yield_curve
 from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
 from scarless.models import NaiveClassifier
+from scarless.models.messages import AUDITS_DIFFER, PROBABLY_SWAPPED
 from scarless.outside.files import write_whole
 from scarless.outside.shell_words import quoted_words
 from scarless.pair.groups import is_rows_keyword
@@ -86,6 +87,7 @@ class Analysis:
     choice: ModelChoice = field(kw_only=True)  # which model was fitted, and why
     pair: TableClassifier | None = field(default=None, repr=False, kw_only=True)  # logistic models beside a stack
     history: AuditHistory | None = field(default=None, repr=False, kw_only=True)  # worksheets and their answers
+    audits_differ: bool = field(default=False, repr=False, kw_only=True)  # whether the fit warned about the answers
 
     @property
     def s(self) -> Any:
@@ -177,7 +179,7 @@ class Analysis:
             found |= {"weight": weight, "weight_labelled": weight_labelled}
         found |= self._informed() if self.settings.informed else {}
         found |= {} if self.changes is None else {"worksheets": self.changes.to_dict()}
-        return found | (dict.fromkeys(_ESTIMATE_KEYS) if self.is_uninformative else self._first_rows)
+        return found | self._first_rows | (dict.fromkeys(_ESTIMATE_KEYS) if self.is_uninformative else {})
 
     def _fitted(self) -> dict[str, Any]:
         """Return the estimates of the model with their intervals."""
@@ -239,6 +241,7 @@ class Analysis:
             found = yield_curve(subject.inner, subject.prepared, subject.labels, n=FIRST_ROWS, compare=False, **given)
         except (TypeError, ValueError):  # The model has no standard errors, or too many columns for them.
             return {}
+        found = replace(found, informative=found.informative and not self.is_uninformative)
         ends = [_plain(found.low[0]), _plain(found.high[0])]
         positives = {"positives": _plain(found.expected[0]), "interval": ends} if found.informative else {}
         return {"first_rows": {"rows": int(found.n[0]), **positives, "sentence": found.sentence()}}
@@ -485,13 +488,19 @@ def analyse_table(
     )
     kept: dict[str, Any] = {"fitted_to": (columns, fitted.prepared), "leaks": leaks, "history": history}
     kept |= {"warned": fitted.warned, "choice": fitted.choice, "pair": fitted.pair}
+    answered = history is not None and bool(history.answered.any())
+    kept["audits_differ"] = answered and any(AUDITS_DIFFER in note for note in fitted.notes)
     made = Analysis(classifier, settings, before, table, found, dict(source or {}), **kept)
     if made.may_be_swapped:  # `predict_table` needs the naive model to rank new rows.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # The fit above has warned about the same table.
             classifier.naive_ = TableClassifier(NaiveClassifier()).fit(columns, found.s)
         before += [EITHER_WAY, BY_LABELS] if settings.propensity_attributes == (ALL,) else []
-    before += [note for note in fitted.notes if note not in before]  # The fit reads the numbers again.
+    # The fit reads the numbers again. Two statements about swapped models, or about the answers of worksheets, would
+    # contradict each other: the notes above and `changes` make them.
+    said = [PROBABLY_SWAPPED] if EITHER_WAY in before else []
+    said += [AUDITS_DIFFER] if answered else []
+    before += [note for note in fitted.notes if note not in before and not any(part in note for part in said)]
     return made
 
 

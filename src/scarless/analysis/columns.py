@@ -22,7 +22,7 @@ from scarless.raw.leaks import (
     find_never_labelled,
     notes_on_never_labelled,
 )
-from scarless.raw.tables import read_texts
+from scarless.raw.tables import read_texts, replaced
 from scarless.scale.raw_columns import MAX_CATEGORIES
 
 MIN_ROWS_FOR_IDS = 20  # With fewer rows, numbers may be distinct or sorted by chance.
@@ -56,7 +56,7 @@ def with_texts_read(table: Any, features: list[str], settings: Settings) -> tupl
     read, notes, questions = read_texts(given, number=settings.number, text=settings.text)
     if questions:
         raise ValueError(questions[0])
-    return table if read is given else table.assign(**{name: read[name] for name in features}), notes
+    return table if read is given else replaced(table, {name: read[name] for name in features}), notes
 
 
 # --- kinds of columns

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scarless.analysis.ranking import observed_again, settings_for
+from scarless.analysis.ranking import observed_again, settings_for, with_pos_label
 from scarless.analysis.settings import Settings
 from scarless.checks.labels import LabelCoding
 from scarless.diagnostics.drift.detect import detect_drift
@@ -21,7 +21,7 @@ from scarless.scale.samples import draw_rows
 SAMPLE_ROWS = 20_000  # rows of a folder of files that are compared
 
 
-def table_drift(model: Any, table: Any, *, label: str | None = None) -> Drift:
+def table_drift(model: Any, table: Any, *, label: str | None = None, pos_label: Any = None) -> Drift:
     """Check whether a stored model is still right for the rows of a table.
 
     Parameters
@@ -32,12 +32,14 @@ def table_drift(model: Any, table: Any, *, label: str | None = None) -> Drift:
         Raw rows, with or without labels.
     label : str, optional
         Label column of the table, if it has another name than in the fit.
+    pos_label : object or list of objects, optional
+        Value, or values, that mark a labelled row, if they differ from those of the fit.
 
     Returns
     -------
     Drift
     """
-    settings = settings_for(model, table.columns, label)
+    settings = with_pos_label(settings_for(model, table.columns, label), table, pos_label)
     observed, _ = observed_again(table, settings)
     X = table[[name for name in model.feature_names_in_ if name in table.columns]]
     given: dict[str, Any] = {"level": settings.level, "random_state": settings.seed, "time": _date_column(X, table)}

@@ -19,7 +19,7 @@ from scarless.raw import TableClassifier
 from scarless.raw.leaks import grade_leak
 from scarless.raw.origins import Origin
 from scarless.raw.preparation import table_preparation
-from scarless.raw.tables import read_texts, refuse_huge
+from scarless.raw.tables import read_texts, refuse_huge, replaced
 
 MAX_ROWS = 20_000  # rows that the models of an inspection are fitted to; a larger table is sampled
 MAX_P_VALUE = 0.01  # adjusted p-value below which a column is named
@@ -158,7 +158,7 @@ def inspect_table(
     found = read_observed(table, settings)
     others = [name for name in table.columns if name not in settings.aside]
     read, text_notes, questions = read_texts(table[others], number=settings.number, text=settings.text)
-    table = table.assign(**{name: read[name] for name in others})
+    table = replaced(table, {name: read[name] for name in others})
     roles = dict.fromkeys(settings.labels, "look" if settings.looks else "label") | {audit: "audit"}
     summaries = tuple(_summary(table[name], found.s, role=roles.get(name, "")) for name in table.columns)
     unused = {each.name for each in summaries if each.kind in _KINDS_NOT_TESTED or each.leak} | set(settings.exclude)

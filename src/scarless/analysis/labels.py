@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scarless.analysis.settings import Settings
-from scarless.checks.labels import folded, says
+from scarless.checks.labels import denies, folded, says
 from scarless.numerics.arrays import Integers, Mask, Matrix, Vector
 from scarless.outside.shell_words import quoted
 
@@ -19,12 +19,6 @@ ANSWERS = "checked_in_worksheets"  # audit column with the answers of worksheets
 PROBABILITY = "inclusion_probability"  # column of a worksheet
 _MAX_VALUES_SHOWN = 6  # in a message
 _NOT_OBSERVED = frozenset({"-1", "-1.0"})
-# Values, and first words of values, that usually mark rows without a label.
-_NO_FINDING = frozenset(
-    {"healthy", "normal", "well", "unknown", "unclear", "none", "nothing", "untested", "undiagnosed", "pending",
-     "gesund", "unauffällig", "unbekannt", "sain", "inconnu", "sano", "desconocido"}
-)  # fmt: skip
-_NEGATIONS = frozenset({"no", "not", "never", "kein", "keine", "nicht", "nie", "pas", "aucun", "aucune", "sin"})
 Values = tuple[str, ...]
 
 
@@ -132,7 +126,7 @@ def _marks(counts: Any, name: str, pos_label: Any) -> tuple[str, ...]:
         return given_values(known, name, pos_label)
     yes = [value for value in known if says(value) is True]
     no = [value for value in known if says(value) is False]
-    if one_word(known) and not no and not _denies(known[0]):
+    if one_word(known) and not denies(known[0]):
         return tuple(map(str, known))
     if one_word(yes) and one_word(no) and len(yes) + len(no) == len(known):
         return tuple(map(str, yes))
@@ -146,12 +140,6 @@ def _marks(counts: Any, name: str, pos_label: Any) -> tuple[str, ...]:
         f"{listed(counts)}. Use --pos-label VALUE (pos_label=...) for each value that marks a labelled row. "
         f"If every value marks a labelled row, and only empty cells do not, use --pos-label {ANY_VALUE}."
     )
-
-
-def _denies(value: str) -> bool:
-    """Whether a value, such as `healthy` or `not tested`, usually marks rows without a label."""
-    word = folded(value)
-    return word in _NO_FINDING or word.split()[0] in _NEGATIONS
 
 
 def given_values(known: list[str], name: str, pos_label: Any) -> tuple[str, ...]:

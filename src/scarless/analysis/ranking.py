@@ -12,6 +12,7 @@ from scarless.analysis.labels import (
     as_frame_of_looks,
     as_text,
     audit_again,
+    given_values,
     listed,
     looks_again,
     marked,
@@ -174,7 +175,7 @@ def _try(ask: Any) -> Any:
         return None
 
 
-def predict_table(model: Any, table: Any, *, label: str | None = None) -> tuple[Any, list[str]]:
+def predict_table(model: Any, table: Any, *, label: str | None = None, pos_label: Any = None) -> tuple[Any, list[str]]:
     """Return new rows ranked by a stored model, and notes.
 
     Parameters
@@ -185,13 +186,15 @@ def predict_table(model: Any, table: Any, *, label: str | None = None) -> tuple[
         Raw rows. Columns of the fit that the table lacks are treated as missing values, with a note.
     label : str, optional
         Label column of the table, if it has another name than in the fit.
+    pos_label : object or list of objects, optional
+        Value, or values, that mark a labelled row, if they differ from those of the fit.
 
     Returns
     -------
     pandas DataFrame, list of str
         The ranked rows (see `rank_rows`) and the notes.
     """
-    settings = settings_for(model, table.columns, label)
+    settings = with_pos_label(settings_for(model, table.columns, label), table, pos_label)
     propensity = None
     if not len(table):
         raise ValueError("The table has no rows, so there is nothing to rank. Check the file.")
@@ -212,9 +215,11 @@ def predict_table(model: Any, table: Any, *, label: str | None = None) -> tuple[
                 "Add it to the table."
             )
         propensity = table[settings.known_propensity].to_numpy() if settings.known_propensity in table.columns else None
-    if settings.propensity_attributes == (ALL,) and len(settings.looks) < 2 and not settings.audit:
-        notes.append(EITHER_WAY)
     naive = getattr(model, "naive_", None)
+    alone = settings.propensity_attributes == (ALL,) and len(settings.looks) < 2 and not settings.audit
+    # A stack without names is not a pair of models that may be swapped.
+    if alone and getattr(model.estimator_, "propensity_attributes", None) is not None:
+        notes.append(EITHER_WAY)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if naive is None:
@@ -241,6 +246,25 @@ def settings_for(model: Any, columns: Any, label: str | None = None) -> Settings
     if label in model.feature_names_in_:
         raise ValueError(f"--label: column {label!r} is an attribute of the model. Name the column with the labels.")
     return replace(settings, label=label)
+
+
+def with_pos_label(settings: Settings, table: Any, pos_label: Any) -> Settings:
+    """Return settings for new rows in which another value than in the fit marks a label; None changes nothing."""
+    if pos_label is None:
+        return settings
+    if settings.looks:
+        raise ValueError(
+            "--pos-label: this model was fitted to several looks. Code the labels of the new rows as in the fit, and "
+            "leave --pos-label out."
+        )
+    if settings.label not in table.columns:
+        raise ValueError(
+            f"--pos-label: there is no label column {settings.label!r}. Name the label column of the new rows with "
+            "--label."
+        )
+    (name,) = settings.labels
+    known = list(value_counts(as_text(table[name])).index)
+    return replace(settings, pos_label=given_values(known, name, pos_label))
 
 
 def observed_again(table: Any, settings: Settings) -> tuple[ObservedLabels | None, list[str]]:
@@ -286,7 +310,8 @@ def _labels_again(values: Any, settings: Settings) -> tuple[Any, list[str]]:
     marks = " or ".join(map(repr, settings.pos_label))
     return s, [
         f"No row of the label column {settings.label!r} has the value {marks}, which marked a label in the fit. All "
-        f"rows are treated as unlabelled. The column has {listed(counts)}."
+        f"rows are treated as unlabelled. The column has {listed(counts)}. If another value marks a label in these "
+        "rows, use --pos-label VALUE (pos_label=...)."
     ]
 
 

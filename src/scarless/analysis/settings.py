@@ -43,6 +43,11 @@ OLD_FLAGS = {
     "--own-propensities": "--not-shared", "--propensity-bounds": "--bounds", "--weights": "--sample-weight",
     "--positive": "--pos-label",
 }  # fmt: skip
+# Columns of ranked rows, among which the id column must have a name of its own.
+RANKED_COLUMNS = frozenset(
+    {"rank", "row", "labelled", "looks", "checked", "label_probability"}
+    | {f"{name}{end}" for name in ("probability", "propensity", "posterior") for end in ("", "_low", "_high")}
+)
 _ALWAYS_WRITTEN = ("model", "seed", "level")
 
 
@@ -202,6 +207,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name, declared in declarations():
             object.__setattr__(self, name, declared.kind.read(getattr(self, name), name, "the settings"))
+        described = self.propensity_attributes or self.visit_attributes or self.scar or self.known_propensity
+        if self.model == "stack" and not described:
+            object.__setattr__(self, "propensity_attributes", (ALL,))  # A stack needs no names.
         refuse_contradictions(self, MODELS)
 
     # --- derived values
@@ -279,6 +287,11 @@ class Settings:
             for name in self._columns(key):
                 if name not in columns:
                     raise ValueError(f"There is no column {name!r} ({self._role(key)}).{nearest(name, columns)}")
+        if self.id in RANKED_COLUMNS:
+            raise ValueError(
+                f"Column {self.id!r} (--id) has the name of a column of the ranked rows, so its values would be lost. "
+                f"Rename it in the table, for example to '{self.id}_id'."
+            )
         if self.groups and self.groups in (*self.labels, self.audit):
             role = "label" if self.groups in self.labels else "audit"
             raise ValueError(

@@ -513,6 +513,7 @@ def changes_of(found: Any, history: AuditHistory) -> AuditChanges:
         n_more=n_more,
         width_after=_width_after(found, history, n_more),
         level=found.settings.level,
+        fit_differs=found.audits_differ,
     )
 
 

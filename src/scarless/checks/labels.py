@@ -28,6 +28,12 @@ NO = frozenset(
      "nein", "nee", "nej", "nei", "non", "não", "nao", "ne", "нет", "nie", "nem", "ei", "hayır", "όχι", "否", "いいえ",
      "falsch", "faux", "falso", "negativ", "négatif", "negatif", "negativo"}
 )  # fmt: skip
+# Values, and first words of values, that usually mark rows without a label.
+_NO_FINDING = frozenset(
+    {"healthy", "normal", "well", "unknown", "unclear", "none", "nothing", "untested", "undiagnosed", "pending",
+     "gesund", "unauffällig", "unbekannt", "sain", "inconnu", "sano", "desconocido"}
+)  # fmt: skip
+_NEGATIONS = frozenset({"no", "not", "never", "kein", "keine", "nicht", "nie", "pas", "aucun", "aucune", "sin"})
 
 
 @dataclass(frozen=True)
@@ -146,8 +152,8 @@ def check_labels(y: Any, *, pos_label: Any = None, place: str = "") -> LabelCodi
     """Return the two values of a label column, and which one is positive.
 
     The positive value is `pos_label` if it is given. By default it is 1 or True for 0/1, -1/+1 and booleans, and
-    otherwise the last value in sorted order, with a warning. `place` is a sentence for errors that says where a
-    third value is.
+    otherwise the last value in sorted order, with a warning. If this value is a word that means no label, such as
+    `unknown`, an error is raised. `place` is a sentence for errors that says where a third value is.
 
     Examples
     --------
@@ -211,9 +217,15 @@ def _positive_value(classes: NDArray[Any], pos_label: Any) -> Any:
     if classes.dtype.kind in "biuf" and np.isin(classes, [-1, 0, 1]).all() and not np.isin([-1, 0], classes).all():
         return classes.dtype.type(1)
     if classes.size == 2:
+        other, last = classes.tolist()
+        if denies(last):
+            raise ValueError(
+                f"pos_label is not given, and the labels are {[other, last]}, where {last!r} usually means no label. "
+                f"Pass the value that marks labelled rows, for example pos_label={other!r}."
+            )
         warn_user(
-            f"pos_label is not given, and the labels are {classes.tolist()}. The last value in sorted order, "
-            f"{classes.tolist()[-1]!r}, is assumed to mark labelled rows. To choose the value, pass pos_label.",
+            f"pos_label is not given, and the labels are {[other, last]}. The last value in sorted order, {last!r}, "
+            "is assumed to mark labelled rows. To choose the value, pass pos_label.",
             UserWarning,
         )
     return classes[-1]
@@ -250,6 +262,20 @@ def says(value: Any) -> bool | None:
         word = folded(value)
         return True if word in YES else False if word in NO else None
     return True if same_value(value, 1) else False if same_value(value, 0) else None
+
+
+def denies(value: Any) -> bool:
+    """Return whether a text usually marks rows without a label.
+
+    Examples
+    --------
+    >>> denies("unlabelled"), denies("not tested"), denies("churned")
+    (True, True, False)
+    """
+    if not isinstance(value, str):
+        return False
+    word = folded(value)
+    return says(word) is False or word in _NO_FINDING or word.split(" ")[0] in _NEGATIONS
 
 
 def yes_or_no(values: Sequence[Any]) -> list[bool] | None:

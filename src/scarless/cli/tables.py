@@ -113,6 +113,7 @@ def fit(options: argparse.Namespace) -> int:
     options.file = options.file or (Path(source["file"]) if "file" in source else None)
     for name in _READING:
         setattr(options, name, getattr(options, name) or source.get(name))
+    _refuse_swallowed_file(options)
     if options.file is None:
         raise ValueError(
             "No input file is given. Example: scarless fit patients.csv --label diagnosed --propensity visits."
@@ -153,6 +154,23 @@ def fit(options: argparse.Namespace) -> int:
     screen.end()
     _print_answer(found, folder, ranked)
     return DONE
+
+
+def _refuse_swallowed_file(options: argparse.Namespace) -> None:
+    """Raise if the input file follows an option that takes several names, and was read as one of these names."""
+    from scarless.outside.table_files import table_suffixes  # noqa: PLC0415 (--help does not need it)
+
+    lists = {"--looks": options.looks}
+    lists |= {
+        each.flags[0]: getattr(options, name) for name, each in declarations() if each.options.get("nargs") == "+"
+    }
+    for flag, values in lists.items():
+        for word in map(str, values or ()):
+            if word.lower().endswith(table_suffixes()) and Path(word).exists():
+                raise ValueError(
+                    f"{word} is a file, but it was read as a value of {flag}, which takes several. Write the file "
+                    f"before the options: scarless fit {quoted(word)} {flag} ..."
+                )
 
 
 def _history(options: argparse.Namespace) -> tuple[Any, list[str]]:
@@ -274,8 +292,8 @@ def predict(options: argparse.Namespace) -> int:
         _refuse_existing(argparse.Namespace(**{**vars(options), "out": path}), "The check for drift is", path.name)
     table, read_notes = _read(options)
     model = load(_model_file(options.model))
-    ranked, notes = analysis.predict_table(model, table, label=options.label)
-    drift = analysis.table_drift(model, table, label=options.label)
+    ranked, notes = analysis.predict_table(model, table, label=options.label, pos_label=options.pos_label)
+    drift = analysis.table_drift(model, table, label=options.label, pos_label=options.pos_label)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     write_table(ranked, options.out)
     page, _ = write_drift(drift, options.out, _facts(options))
@@ -288,6 +306,11 @@ def predict(options: argparse.Namespace) -> int:
 
 def _predict_files(options: argparse.Namespace) -> int:
     """Write predictions for Parquet files, and check a sample of the rows for drift."""
+    if options.pos_label:
+        raise ValueError(
+            "--pos-label is not available for a folder of files. Store the labels in the files as in the fit, or rank "
+            "the rows of a single file."
+        )
     from scarless.analysis.drift import drift_files, write_drift  # noqa: PLC0415 (imports the models)
     from scarless.saved import load  # noqa: PLC0415 (an optional package)
 
@@ -449,7 +472,12 @@ def _weighted(summary: dict[str, Any]) -> str:
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `inspect`, `fit`, `audit`, `predict` and `export` to the command line."""
     overview = "show the columns of a file, which of them leak the label, and which of them the labels depend on"
-    look = commands.add_parser("inspect", help=overview, description=f"{overview[0].upper()}{overview[1:]}.")
+    look = commands.add_parser(
+        "inspect",
+        help=overview,
+        description=f"{overview[0].upper()}{overview[1:]}.",
+        usage="scarless inspect FILE --label COLUMN [options]",
+    )
     look.add_argument("file", type=Path, metavar="FILE", help=INPUT_FILE)
     _add_settings(look, INSPECT_SETTINGS)
     _add_reading(look)
@@ -460,6 +488,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
             help="fit the class model and the labelling model to a file, and write a report",
             description="Fit the class model and the labelling model to a file. Write the model, a report and the "
             "ranked rows into a folder.",
+            usage="scarless fit FILE --label COLUMN --propensity COLUMN [COLUMN ...] [options]",
         )
     )
     _add_audit(
@@ -490,6 +519,12 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         type=column_name,
         metavar="COLUMN",
         help="column that marks the labelled rows, if its name differs from the fit",
+    )
+    again.add_argument(
+        "--pos-label",
+        action="append",
+        metavar="VALUE",
+        help="value of the label column that marks a labelled row, if it differs from the fit; can be repeated",
     )
     again.add_argument("--scheduler", metavar="ADDRESS", help="scheduler for Parquet files, as in `fit`")
     again.add_argument("--force", action="store_true", help="replace the output if it exists")

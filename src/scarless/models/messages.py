@@ -53,6 +53,8 @@ from scarless.pair.stack import gap_to_naive
 WIDE_INTERVAL = 0.5  # width of the 95% interval of the class prior above which a fit warns
 MIN_AUC_LOSS_TO_WARN = 0.02  # area under the ROC curve of the naive model, minus that of the fit, above which it warns
 CLAIM_WARNING_Z = 2.576  # standard errors between rows and a known value; exceeded by chance in 1 of 100 fits
+AUDITS_DIFFER = "but labels and models predict"  # part of the message that audits contradict the models
+PROBABLY_SWAPPED = "The class model and the propensity model use the same columns and are probably swapped."
 _DEPENDS_ON_FORM = (
     "The class prior, its interval and the propensities depend on the functional form of the models, and the class "
     "model and the propensity model may be swapped. Check propensity_attributes, or use SARStackingClassifier, whose "
@@ -215,7 +217,7 @@ def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, n
         return
     what = "the class model ranks" if problem.swappable else "the class model and the propensity model together rank"
     why = (
-        "The class model and the propensity model use the same columns and are probably swapped."
+        PROBABLY_SWAPPED
         if problem.swappable
         else "The fit is probably in a poor local optimum: try SAREMClassifier with n_starts=5."
     )
@@ -390,7 +392,7 @@ def message_about_audits(gap: AuditGap | None) -> list[str]:
     if gap is None or abs(gap.z_score) < AUDIT_WARNING_Z:
         return []
     return [
-        f"audits found {gap.found:,.0f} positives, but labels and models predict {gap.expected:,.0f} "
+        f"audits found {gap.found:,.0f} positives, {AUDITS_DIFFER} {gap.expected:,.0f} "
         f"({abs(gap.z_score):.1f} standard errors apart). Either the models are of the wrong form, or the audits are "
         "not representative: rows were chosen because of their expected result, or only some results were reported. If "
         "rows were audited at random, use audited_class_prior."

@@ -123,7 +123,7 @@ class CellReading(NamedTuple):
 class ColumnReading(NamedTuple):
     """A column of text read as numbers."""
 
-    verdict: str  # number, text, ask, or "" if no message is needed
+    verdict: str  # number, text, ask, separator (1,234 kg may be 1234 or 1.234), or "" if no message is needed
     values: Vector
     odd: list[tuple[int, str, float]]  # row (from 0), cell and value of each cell that is not a plain number
     n_unreadable: int
@@ -255,6 +255,11 @@ def read_column(cells: Any, scale: NumberRange | None = None) -> ColumnReading:
     n_unreadable = int(counts[gone].sum())
     verdict = _verdict(number, n_cells, n_unreadable, np.unique(read[:-1][~np.isnan(read[:-1])]).size)
     verdict = verdict if rows.size or usual == "comma" else ""
+    unclear = gone & np.array([cell.form in ("unit", "percent") and len(cell.values) > 1 for cell in found], bool)
+    n_unclear = int(counts[unclear].sum())
+    few = unclear.sum() <= MAX_CODED_CATEGORIES or n_unclear <= MAX_UNREADABLE_SHARE * n_cells
+    if not few and n_cells - n_unreadable + n_unclear >= MIN_NUMBER_SHARE * n_cells:
+        verdict = "separator"
     return ColumnReading(verdict, values, listed, n_unreadable, n_cells, scale)
 
 
@@ -356,6 +361,16 @@ def question_of(name: str, found: ColumnReading) -> str:
         f"{listed_cells(found.unread)} (rows are counted from 1). If the column holds numbers and these cells "
         f"are missing values, use --number {quoted(name)}, or in Python pandas.to_numeric(table[{name!r}], "
         f"errors='coerce'). If it holds text, use --text {quoted(name)}, or in Python "
+        f"table[{name!r}].astype('category')."
+    )
+
+
+def question_about_separator(name: str, found: ColumnReading) -> str:
+    """Return the question whether a comma in numbers with a unit separates thousands or decimals."""
+    return (
+        f"Does the comma in column {name!r} separate thousands or decimals? Its cells have a unit, and no cell shows "
+        f"it: {listed_cells(found.unread)} (rows are counted from 1). Write the numbers without a comma, such as 1234 "
+        f"or 1.234. If the column holds text, use --text {quoted(name)}, or in Python "
         f"table[{name!r}].astype('category')."
     )
 

@@ -77,6 +77,7 @@ class DateReading(NamedTuple):
     first: str  # DAY, MONTH or YEAR
     example: str  # a date that is another date if day and month change places; "" if a cell shows the order
     has_short_years: bool
+    may_be_versions: bool  # whether all cells are like 1.2.10: no leading zero, and no year with four digits
 
     @property
     def stays_text(self) -> bool:
@@ -102,6 +103,15 @@ class DateReading(NamedTuple):
                 "2024-01-31, and leave the other cells empty."
             ]
         return [f"{_message_about_unread(name, n, listed)} {_if_categories(name)}"] if n else []
+
+    def question_of(self, name: str) -> str:
+        """Return the question whether a column holds dates or numbers of versions."""
+        cell = next(str(self.cells[row]) for row in np.flatnonzero(~np.isnat(self.dates)))
+        return (
+            f"Does column {name!r} hold dates? Its cells, such as {cell!r}, may be dates with years of two digits, or "
+            "numbers of versions or sections. If they are dates, write them with years of four digits, such as "
+            f"31.01.2024. Otherwise use --text {quoted(name)}, or in Python table[{name!r}].astype('category')."
+        )
 
     def messages_about_dates(self, name: str) -> list[str]:
         """Return messages about dates that can be read in two ways."""
@@ -177,6 +187,7 @@ def read_dates(cells: Any, first: str = "") -> DateReading | None:
         example=next(
             (cell for cell, each in parts.items() if each in both and read[DAY][each] != read[MONTH][each]), ""
         ),
+        may_be_versions=form == "." and not any(len(each.numbers[2]) == 4 or _is_padded(each) for each in alike),
         has_short_years=any(len(each.numbers[-1 if form != _NAMED else 0]) == 2 for each in alike if form != YEAR),
     )
 
@@ -188,8 +199,9 @@ def holds_written_dates(column: Any) -> bool:
 
 
 def dates_of_fit(X: Any) -> dict[str, DateReading]:
-    """Return the columns of texts, and of dates of Arrow, that are read as dates in a fit."""
-    found = {name: read_dates(cells_of(X[name])) for name in X.columns if is_text(X[name]) or is_of_arrow(X[name])}
+    """Return the columns of texts, of dates of Arrow and of dates with a time zone that are read as dates in a fit."""
+    wanted = [name for name in X.columns if is_text(X[name]) or is_of_arrow(X[name]) or has_zone(X[name])]
+    found = {name: read_dates(cells_of(X[name])) for name in wanted}
     return {name: each for name, each in found.items() if each is not None and not each.stays_text}
 
 
@@ -204,7 +216,7 @@ def dates_again(X: Any, formats: Mapping[str, str | None], orders: Mapping[str, 
         column = X[name]
         if not holds_no_numbers(column):
             _refuse_numbers(name, column)
-        if form is None and (is_of_arrow(column) or not _is_of_dates(column)):
+        if form is None and (is_of_arrow(column) or has_zone(column) or not _is_of_dates(column)):
             cells = cells_of(column)
             order = orders.get(name, "")
             found = read_dates(cells, "" if order == YEAR else order)
@@ -277,6 +289,14 @@ def is_of_arrow(column: Any) -> bool:
     return _is_of_dates(column) and str(column.dtype).endswith("[pyarrow]")
 
 
+def has_zone(column: Any) -> bool:
+    """Return whether a column holds dates of pandas with a time zone.
+
+    skrub would store the zone in the model. `scarless.load` does not trust the classes of zones before pandas 3.
+    """
+    return str(column.dtype).startswith("datetime64[") and "," in str(column.dtype)
+
+
 def _parts(cell: Any) -> _Parts:
     if isinstance(cell, date | np.datetime64):
         cell = str(cell)[:10]
@@ -292,6 +312,11 @@ def _parts(cell: Any) -> _Parts:
         name, day, year = found.groups()
     month = _MONTHS.get(name.casefold()) if found else None
     return _Parts("") if month is None else _Parts(_NAMED, (year, str(month), day))
+
+
+def _is_padded(parts: _Parts) -> bool:
+    """Return whether the day or the month of a date has a leading zero."""
+    return any(number.startswith("0") for number in parts.numbers[:2])
 
 
 def _date(parts: _Parts, first: str) -> np.datetime64 | None:

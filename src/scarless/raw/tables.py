@@ -22,6 +22,7 @@ from scarless.raw.cells import (
     message_about_commas,
     message_about_numbers,
     message_about_text,
+    question_about_separator,
     question_of,
     read_cell,
     read_column,
@@ -63,7 +64,7 @@ def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[s
     Returns
     -------
     frame, messages, questions
-        The questions are about columns that may be numbers or text. These columns are not changed.
+        The questions are about columns that may be numbers, dates or text. These columns are not changed.
     """
     changed: dict[str, Any] = {}
     messages, questions = [], []
@@ -74,12 +75,18 @@ def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[s
         elif is_text(X[name]):
             cells = cells_of(X[name])
             dates = None if name in number else read_dates(cells)
+            if dates is not None and dates.may_be_versions and not dates.stays_text:
+                questions.append(dates.question_of(str(name)))
+                continue
             if dates is not None:
                 kept = None if dates.stays_text else dates.without_other_cells()
                 changed |= {} if kept is None else {name: kept}
                 messages.extend(dates.messages_about_cells(str(name)))
                 continue
             found = read_column(cells)
+            if found.verdict == "separator":
+                questions.append(question_about_separator(str(name), found))
+                continue
             if name in number and found.n_cells and not np.isfinite(found.values).any():
                 raise ValueError(
                     f"--number names column {str(name)!r}, which holds no number. Remove the column from --number."
@@ -412,7 +419,7 @@ def replaced(X: Any, changed: dict[str, Any]) -> Any:
         return X
     if hasattr(X, "assign"):
         X = X.copy(deep=False)
-        for name, values in changed.items():  # `assign` does not accept names that are numbers
+        for name, values in changed.items():  # `assign` does not accept `self` and names that are numbers
             X[name] = values
         return X
     import polars as pl  # noqa: PLC0415 (the table is one of its frames)

@@ -16,6 +16,7 @@ from scarless.engines.base import LabelColumns
 from scarless.numerics.arrays import Mask, Matrix
 from scarless.pair.constraints import labelling_of
 from scarless.raw.origins import Origin
+from scarless.raw.tables import replaced
 
 
 class VisitColumns(NamedTuple):
@@ -95,11 +96,7 @@ class VisitColumns(NamedTuple):
             return np.column_stack([np.asarray(prepared), added])
         taken = {str(name) for name in prepared.columns}
         names = [name if name not in taken else f"{name} (of a look)" for name in self.names]
-        if hasattr(prepared, "assign"):
-            return prepared.assign(**{name: added[:, j] for j, name in enumerate(names)})
-        import polars as pl  # noqa: PLC0415 (the table is one of its frames)
-
-        return prepared.with_columns([pl.Series(name, added[:, j]) for j, name in enumerate(names)])
+        return replaced(prepared, {name: added[:, j] for j, name in enumerate(names)})
 
     def refuse_gaps(self, X: Any, seen: Mask) -> None:
         """Raise if a visit attribute is missing at a look that took place."""

@@ -163,7 +163,22 @@ def test_labels_that_cannot_tell_two_changes_apart_are_said_to_be_so(labelling):
     ids=["lowest", "highest", "above", "earliest", "latest", "bins", "words", "numbers"],
 )
 def test_names_of_merged_groups(first, last, expected):
-    assert joined(first, last) == expected
+    assert joined([first, last]) == expected
+
+
+def test_merged_categories_are_all_named():
+    assert joined(["A", "B", "C"]) == "A, B, C"
+    assert joined(["10", "7"]) == "10, 7"  # sorted as text: not a range
+    assert joined(list("ABCDEFGH")) == "A, B, C, D, E and 3 more"
+
+
+def test_the_page_names_all_categories_of_a_merged_group():
+    ward = np.repeat(["A", "B", "C", "D", "E"], [40, 40, 40, 390, 390])
+    table = pd.DataFrame({"x": np.random.default_rng(0).normal(size=900), "ward": ward})
+    s = np.concatenate([*[np.arange(40) < 2] * 3, *[np.arange(390) % 2 == 0] * 2]).astype(int)
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["x"])).fit(table, s)
+    [ward] = [each for each in detect_drift(model, table, s, reference=table).labels.columns if each.by == "ward"]
+    assert ward.names == ("A, B, C", "D", "E")
 
 
 def rows_of(f, e, s, errors=None):

@@ -15,6 +15,9 @@ AUDIT_GROUPS = 5  # groups of audited rows by their posterior
 MIN_ROWS_PER_GROUP = 12
 SIGNIFICANT = 0.05
 _SIMULATIONS = 4000
+_CONTRADICTED = (
+    "The models that were fitted with the checks contradict them. Do not rely on the estimate of the models."
+)
 _FAR_FROM_EXPECTED = 3.0  # standard errors between found and expected positives if posteriors were exact
 
 
@@ -106,6 +109,8 @@ class AuditChanges:
         A number of further audits, and the expected width of the interval after them.
     level : float
         Confidence level.
+    fit_differs : bool
+        Whether the models that were fitted with the answers still contradict them.
     """
 
     rounds: tuple[Round, ...]
@@ -115,6 +120,7 @@ class AuditChanges:
     n_more: int
     width_after: float | None
     level: float
+    fit_differs: bool = False
 
     @property
     def disagrees(self) -> bool:
@@ -150,14 +156,19 @@ class AuditChanges:
         )
 
     def _agreement(self) -> str:
-        found = self.agreement
+        found, contradicted = self.agreement, _CONTRADICTED if self.fit_differs else ""
         if not found.n:
-            return ""
+            return contradicted
         rows, are = counted(found.n, "checked row"), "is" if found.found == 1 else "are"
         numbers = f"{found.found} of {rows} {are} positive, and the model expected {found.expected:.1f}"
         if np.isnan(found.p_value):
-            return f"{numbers[0].upper()}{numbers[1:]} before the checks."
+            return f"{numbers[0].upper()}{numbers[1:]} before the checks. {contradicted}".rstrip()
         p = f"p = {found.p_value:.2g}"
+        if not self.disagrees and self.fit_differs:
+            return (
+                f"The model that chose the rows was too uncertain for a comparison with the checks: {numbers} ({p}). "
+                f"{contradicted}"
+            )
         if not self.disagrees and found.surplus is not None and abs(found.surplus) > _FAR_FROM_EXPECTED:
             return f"The model that chose the rows was too uncertain for a comparison with the checks: {numbers} ({p})."
         if not self.disagrees:
@@ -185,7 +196,7 @@ class AuditChanges:
         now, after = 100 * self.width, 100 * self.width_after
         if after > now:
             return ""
-        gain = "" if after < 0.9 * now or self.disagrees else " More checks are hardly worth it."
+        gain = "" if after < 0.9 * now or self.disagrees or self.fit_differs else " More checks are hardly worth it."
         return (
             f"{counted(self.n_more, 'more check')} would shorten the interval from {now:.1f} to about {after:.1f} "
             f"percentage points.{gain}"

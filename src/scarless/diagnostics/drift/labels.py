@@ -34,6 +34,7 @@ MAX_ROWS_DRAWN = 1_000  # the class of each row is drawn; a normal distribution 
 _N_BINS = 5
 _LARGEST_LOGIT = 30.0
 # Names of groups of numbers and dates, such as "40 or less", "above 1.5 to 2" and "after 2024-05-01".
+MAX_CATEGORIES_NAMED = 6  # in the name of merged groups
 _RANGE = re.compile(
     r"(?P<above>above |after )?(?P<start>[-+.\de]*\d)(?: to (?P<end>[-+.\de]*\d))?"
     r"(?: (?P<least>or less|or earlier))?(?P<most> or more)?"
@@ -230,36 +231,51 @@ def _merged(groups: Grouping, rows: NewRows) -> Grouping:
     n, p = len(groups.names), rows.p
     with_label, without = (two_samples.bin_sums(groups.codes, each, n) for each in (p, 1.0 - p))
     place, start = np.zeros(n, dtype=np.intp), 0
-    names: list[str] = []
+    members: list[tuple[str, ...]] = []
     for j in range(n):
-        place[j] = len(names)
+        place[j] = len(members)
         enough = min(with_label[start : j + 1].sum(), without[start : j + 1].sum()) >= MIN_EXPECTED
         if enough or j == n - 1:
-            if not enough and names:  # The last group joins the group before it.
-                place[start:] = len(names) - 1
-                names[-1] = joined(names[-1], groups.names[j])
+            these = groups.names[start : j + 1]
+            if not enough and members:  # The last group joins the group before it.
+                place[start:] = len(members) - 1
+                members[-1] += these
             else:
-                names.append(groups.names[j] if start == j else joined(groups.names[start], groups.names[j]))
+                members.append(these)
             start = j + 1
-    return Grouping(groups.by, tuple(names), place[groups.codes], groups.pooled)
+    return Grouping(groups.by, tuple(map(joined, members)), place[groups.codes], groups.pooled)
 
 
-def joined(first: str, last: str) -> str:
-    """Return the name of two neighbouring groups that are merged; ranges of numbers and dates become one range.
+def joined(names: Sequence[str]) -> str:
+    """Return the name of neighbouring groups that are merged; ranges of numbers and dates become one range.
 
     Examples
     --------
-    >>> joined("40 or less", "41 to 50"), joined("above 1.5 to 2", "above 2"), joined("city", "rural")
-    ('50 or less', 'above 1.5', 'city, rural')
+    >>> joined(["40 or less", "41 to 50"]), joined(["above 1.5 to 2", "above 2"]), joined(["city", "rural", "sea"])
+    ('50 or less', 'above 1.5', 'city, rural, sea')
     """
-    low, high = _RANGE.fullmatch(first), _RANGE.fullmatch(last)
-    if low is None or high is None:
-        return f"{first}, {last}"
+    if len(names) == 1:
+        return names[0]
+    ranges = [_RANGE.fullmatch(name) for name in names]
+    low, high = ranges[0], ranges[-1]
+    if low is None or high is None or not _ascend([each and each["start"] for each in ranges]):
+        shown = names if len(names) <= MAX_CATEGORIES_NAMED else names[: MAX_CATEGORIES_NAMED - 1]
+        more = len(names) - len(shown)
+        return ", ".join(shown) + (f" and {more} more" if more else "")
     if low["least"]:
         return f"{high['end'] or high['start']} {low['least']}"
     if high["end"] or not (high["above"] or high["most"]):
         return f"{low['above'] or ''}{low['start']} to {high['end'] or high['start']}"
     return f"{low['above'] or ''}{low['start']}{high['most'] or ''}"
+
+
+def _ascend(starts: list[str | None]) -> bool:
+    """Return whether the starts of ranges increase; the categories "10" and "7", sorted as text, do not."""
+    try:
+        values = [float(start) for start in starts if start is not None]
+    except ValueError:  # dates
+        return None not in starts
+    return len(values) == len(starts) and values == sorted(values)
 
 
 def _column_groups(rows: NewRows, X: Any, columns: Sequence[Any]) -> list[Grouping]:

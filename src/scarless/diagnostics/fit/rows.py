@@ -1,6 +1,7 @@
 """The unlabelled rows that are most probably positive, and the contributions of columns and words to their log-odds."""
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -94,7 +95,8 @@ def _positives(subject: Subject, n_first: int, n_rows: int) -> tuple[YieldCurve 
     given: dict[str, Any] = {"audit": subject.audit, "sample_weight": subject.weights, "level": subject.level}
     numbers = sorted({n_first, n_rows, *(n for n in YIELD_NUMBERS if n < n_rows)})
     try:
-        return yield_curve(subject.inner, subject.prepared, subject.labels, n=numbers, **given), ""
+        found = yield_curve(subject.inner, subject.prepared, subject.labels, n=numbers, **given)
+        return replace(found, informative=found.informative and not subject.is_uninformative), ""
     except ValueError as error:  # the model has no standard errors
         return None, f"The number of positives among these rows is unknown. {plain(error)}"
 
