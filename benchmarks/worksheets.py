@@ -46,7 +46,7 @@ def patients(seed: int) -> tuple[pd.DataFrame, np.ndarray, Settings]:
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     spec.loader.exec_module(module)  # type: ignore[union-attr]
     table, y = module.make_patients(seed=FIRST_SEED + seed)
-    return table, np.asarray(y), Settings("diagnosed", ("visits", "insurance"), id="patient")
+    return table, np.asarray(y), Settings("diagnosed", ("visits", "insurance"), id="patient", model="search")
 
 
 def real_table(name: str, seed: int) -> tuple[pd.DataFrame, np.ndarray, Settings]:
@@ -63,7 +63,7 @@ def real_table(name: str, seed: int) -> tuple[pd.DataFrame, np.ndarray, Settings
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
     table["row_id"] = [f"R{i}" for i in range(len(table))]
     table["s"] = (y & (rng.random(y.size) < expit(v + intercept))).astype(int)
-    return table, y, Settings("s", tuple(f"x{j}" for j in columns), id="row_id")
+    return table, y, Settings("s", tuple(f"x{j}" for j in columns), id="row_id", model="search")
 
 
 def play(dataset: str, design: str, seed: int) -> Iterator[dict[str, object]]:
