@@ -110,8 +110,9 @@ class BalancedDraws(BaseEstimator):
     >>> s = y & (rng.random(1000) < 1 / (1 + np.exp(-X[:, 2])))
     >>> neighbours = BalancedDraws(KNeighborsClassifier(15), n_draws=50)
     >>> model = SARStackingClassifier([("neighbours", neighbours)], propensity_attributes=[2], random_state=0)
-    >>> print(f"positives: {y.mean():.1f} true, {model.fit(X, s).class_prior_:.1f} estimated, {s.mean():.1f} labelled")
-    positives: 0.6 true, 0.6 estimated, 0.3 labelled
+    >>> low, high = model.fit(X, s).class_prior_interval()
+    >>> print(f"positives: {y.mean():.1f} true, {low:.1f} to {high:.1f} estimated, {s.mean():.1f} labelled")
+    positives: 0.6 true, 0.6 to 0.7 estimated, 0.3 labelled
     """
 
     def __init__(self, estimator: Any, *, n_draws: int = 25, max_labelled: int = MAX_LABELLED_PER_DRAW) -> None:
