@@ -428,9 +428,11 @@ class SARStackingClassifier(PairClassifier):
         Members that have `begun` the stack are not fitted again. Estimators with a name in `without` are left out.
         """
         nameless, training, folds = not e_columns.size, rows.training, rows.folds
-        problem, options = rows.with_propensity_columns(e_columns), self._options(rows, nameless=nameless)
+        problem = rows.with_propensity_columns(e_columns)
+        options = self._options(rows, nameless=nameless)
         has_many_labels = float(training.weight @ training.s) >= MIN_LABELLED_TO_BEGIN_AT_MEMBERS
-        members, left_out = list(begun), {*without, *(member.name for member in begun)}
+        members = list(begun)
+        left_out = {*without, *(member.name for member in begun)}
         planned = [each for each in self._planned(estimators, sets, problem) if each[0] not in left_out]
         with progress_bar("stacking", len(planned), False if self.verbose else None) as advance:
             for name, classifier, attributes in planned:
@@ -552,7 +554,9 @@ class SARStackingClassifier(PairClassifier):
 
     def _store(self, stack: "_Stack", rows: "_StackRows") -> None:
         training, looks = rows.training, rows.given.looks
-        self.members_, self.recalibration_, e_columns = stack.members, stack.recalibration, stack.e_columns
+        self.members_ = stack.members
+        self.recalibration_ = stack.recalibration
+        e_columns = stack.e_columns
         found, problem = self.recalibration_, rows.with_propensity_columns(e_columns)
         source = StackSource.of(self.members_, found, problem.objective)
         own = [member.recalibration.grid for member in self.members_ if member.weight]

@@ -536,7 +536,8 @@ def combine(
         return recalibrate(problem._replace(engine=rows), pseudo_weight=pseudo_weight, hold=hold)
 
     found = [recalibrated(held_out_rows(fits, folded, candidate)) for *_, candidate in members]
-    beta, slopes = np.zeros(n_columns + 1), [1.0]
+    beta = np.zeros(n_columns + 1)
+    slopes = [1.0]
     if len(members) == 1:
         rows = held_out_rows(fits, folded, members[0][2])
         beta[np.append(members[0][0].f.indices, n_columns)] = members[0][1].f
