@@ -31,7 +31,7 @@ from scarless import (
 from scarless.scale import ParquetRows
 
 SMOOTH = "smooth"  # the optimum of a smooth function: the same on every machine
-TREES = "trees"  # trees split at ties by rounding: the same only with these versions on this kind of machine
+HERE = "here"  # the same only with these versions on this kind of machine: trees split at ties by rounding
 
 N_SHOWN = 8  # predictions of the first rows are stored one by one, and the mean and mean square of all
 
@@ -153,7 +153,7 @@ def rows_in_files():
     return model, pd.DataFrame(table.X, columns=names), table.s
 
 
-@case()
+@case(HERE)
 def arrays_of_another_library():
     import array_api_strict
 
@@ -282,33 +282,33 @@ def bayes_by_em():
     return _fitted(SAREMClassifier(GaussianNB(), propensity_attributes=[2], random_state=0), table.X, table.s)
 
 
-@case(TREES)
+@case(HERE)
 def boosting():
     table = tables.interaction()
     classifier = HistGradientBoostingClassifier(max_iter=50, early_stopping=False, random_state=0)
     return _fitted(SAREMClassifier(classifier, propensity_attributes=[3], random_state=0), table.X, table.s)
 
 
-@case(TREES)
+@case(HERE)
 def boosting_with_looks():
     seen = tables.looks(n=500)
     classifier = HistGradientBoostingClassifier(max_iter=30, early_stopping=False, random_state=0)
     return _fitted(SAREMClassifier(classifier, propensity_attributes=[2], random_state=0), seen.X, seen.S)
 
 
-@case(TREES)
+@case(HERE)
 def stack():
     table = tables.interaction()
     return _fitted(SARStackingClassifier(propensity_attributes=[3], random_state=0), table.X, table.s)
 
 
-@case(TREES)
+@case(HERE)
 def stack_without_names():
     table = tables.follows_the_class()
     return _fitted(SARStackingClassifier(random_state=0), table.X, table.s)
 
 
-@case(TREES)
+@case(HERE)
 def stack_of_few_labels():
     table = tables.few_labels()
     return _fitted(SARStackingClassifier(propensity_attributes=[4], random_state=0), table.X, table.s)
@@ -321,7 +321,7 @@ def stack_of_smooth_members():
     return _fitted(SARStackingClassifier(members, propensity_attributes=[2], random_state=0), table.X, table.s)
 
 
-@case(TREES)
+@case(HERE)
 def stack_with_audits():
     table = tables.plain(seed=17)
     model = SARStackingClassifier(propensity_attributes=[2], random_state=0)
