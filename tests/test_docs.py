@@ -286,6 +286,14 @@ def words_of_drawing(path: Path) -> str:
     return "\n".join(re.findall("<!-- (.*?) -->", path.read_text(encoding="utf-8")))
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/start.md"])
+def test_the_text_in_place_of_the_picture_has_its_numbers(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    alternative = re.search(r"!\[([^\]]*)\]\(\S*was-it-right\.svg\)", text)[1]
+    shown = console.NUMBER.findall(words_of_drawing(DOCS / "_static/was-it-right.svg"))
+    assert set(console.NUMBER.findall(alternative)) <= set(shown)
+
+
 def test_the_picture_of_the_first_screen_has_the_numbers_of_the_fit(shell):
     """``python examples/was_it_right.py demo docs/_static/was-it-right.svg`` draws it."""
     fit = next(command for command, _ in console.commands_of((ROOT / "README.md").read_text(encoding="utf-8")))
