@@ -58,7 +58,7 @@ def test_an_existing_check_is_not_overwritten(predict, tmp_path):
     assert not (tmp_path / "ranked.csv").exists()
     assert (tmp_path / "drift.json").read_text() == "mine"
     assert predict("--out", "ranked.csv", "--force")[0] == 0
-    assert json.loads((tmp_path / "drift.json").read_text())["schema"] == 1
+    assert json.loads((tmp_path / "drift.json").read_text())["schema"] == 2
 
 
 def test_labels_may_have_another_name_or_be_absent(predict, place, tmp_path):

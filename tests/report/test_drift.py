@@ -47,7 +47,7 @@ def test_the_page_is_self_contained_and_says_the_verdict_first(found):
 
 
 def test_the_page_without_labels_reference_and_positives(found):
-    bare = replace(found, labels=None, columns=None, positives=None, positives_if_prior_changed=None, verdict="unknown")
+    bare = replace(found, labels=None, columns=None, positives=None, positives_if_prior_changed=None)
     page = Texts(drift_page(bare))
     assert "Labels: there are none" in page.text
     assert "Columns: not compared." in page.text
@@ -57,7 +57,7 @@ def test_the_page_without_labels_reference_and_positives(found):
 
 def test_json_has_all_numbers(found):
     read = json.loads(drift_json(found, {"model": "m"}))
-    assert read["schema"] == 1
+    assert read["schema"] == 2
     assert read["verdict"] == "look at the labelling"
     assert read["labels"]["groups"][0]["observed"] == [float(found.n_labelled)]
     assert len(read["columns"]) == 4
