@@ -491,3 +491,141 @@ def test_sparse_rows_are_compared_like_dense_rows(model, old):
     thin = detect_drift(model, sparse.coo_array(X), s, reference=sparse.csr_array(old[0][:200]))
     assert thin.to_frame().equals(dense.to_frame())
     assert thin.verdict == dense.verdict
+
+
+# --- what matters: months, places, units, and rows far outside
+
+
+AIRPORTS = [f"A{j:02d}" for j in range(12)]
+
+
+def flights(seed, n=1500, warm=0.0, quiet="", late=""):
+    """Return flights of a month and their labels.
+
+    The delay depends on traffic and distance, the labels on the airport. A warm month has another weather.
+    """
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({
+        "traffic": rng.normal(size=n),
+        "distance": rng.lognormal(6.5, 0.7, n),
+        "season": rng.choice(["a", "b", "c", "d"], n),
+        "airport": rng.choice(AIRPORTS, n),
+        "temperature": warm + rng.normal(scale=3.0, size=24)[rng.integers(24, size=n)],
+    })  # fmt: skip
+    u = -0.8 + 1.5 * table["traffic"] + 0.5 * (np.log(table["distance"]) - 6.5) + 2.5 * (table["season"] == late)
+    e = expit(0.8 * np.cos(1.7 * table["airport"].str[1:].astype(int)))
+    e = np.where(table["airport"] == quiet, 0.15 * e, e)
+    return table, ((rng.random(n) < expit(u)) & (rng.random(n) < e)).astype(int)
+
+
+@pytest.fixture(scope="module")
+def flight_model():
+    parts = [flights(seed, 1500, warm) for seed, warm in ((100, 0.0), (101, 2.0), (102, 5.0))]
+    table, labels = pd.concat([each for each, _ in parts], ignore_index=True), np.concatenate([s for _, s in parts])
+    model = TableClassifier(SAREMClassifier(propensity_attributes=["airport"])).fit(table, labels)
+    model.reference_ = detect.describe_rows(table, prepared=model.prepare(table), origins=model.origins_)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:.*outside the range of:UserWarning")
+def test_months_that_their_weather_identifies_raise_no_alarm(flight_model):
+    months = [flights(seed, warm=warm) for seed, warm in enumerate((9.0, 14.0, 18.0, 21.0, 19.0))]
+    with_labels = [detect_drift(flight_model, *each) for each in months]
+    without = [detect_drift(flight_model, each) for each, _ in months]
+    assert all([each.name for each in found.columns.moved] == ["temperature"] for found in with_labels)
+    assert [found.verdict for found in with_labels].count("fine") >= 4
+    assert {found.verdict for found in without} <= {"fine", "unknown"}
+    assert "although the rows changed (temperature)" in with_labels[0].reason
+
+
+def test_changed_labelling_at_one_airport_is_named_and_is_no_change_of_the_class(flight_model):
+    found = detect_drift(flight_model, *flights(7, quiet="A03"))
+    assert found.verdict == "look at the labelling"
+    assert re.fullmatch(
+        r"Labels are rarer than predicted where airport is A03: \d+ instead of \d+\. This points to the labelling "
+        r"there, not to the class prior, because airport is an attribute of the labelling\.",
+        found.reason,
+    )
+    assert "of 0." in str(found)
+    assert "The second is more plausible, because airport is an attribute of the labelling." in str(found)
+
+
+def test_changed_labels_at_a_value_of_a_column_of_the_class_point_to_the_class(flight_model):
+    found = detect_drift(flight_model, *flights(8, late="b"))
+    assert found.verdict == "refit"
+    assert found.reason.startswith("Labels are more frequent than predicted where season is b: ")
+    assert found.reason.endswith("points to the class there, not to the labelling, because only the class model "
+                                 "uses season.")  # fmt: skip
+
+
+def test_without_named_attributes_the_place_is_named_but_not_the_cause():
+    table, labels = flights(100, 4000)
+    model = TableClassifier(SAREMClassifier(propensity_attributes="all")).fit(table, labels)
+    found = detect_drift(model, *flights(7, quiet="A03"), reference=table)
+    assert found.verdict == "look at the labelling"
+    assert found.reason.startswith("Labels are rarer than predicted where airport is A03: ")
+    assert found.reason.endswith("the labels cannot tell whether the positives or the labelling changed.")
+
+
+@pytest.mark.filterwarnings("ignore:.*Check the values and their unit:UserWarning")
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(1000.0, "1,000 times larger"), (3.2808, "3.28 times larger"), (1 / 60, "60 times smaller")],
+    ids=["grams", "feet", "hours"],
+)
+def test_a_changed_unit_is_the_first_thing_said(flight_model, factor, words):
+    table, labels = flights(3)
+    found = detect_drift(flight_model, table.assign(distance=factor * table["distance"]), labels)
+    assert found.verdict == "unknown"
+    assert found.sentences()[0] == (
+        f"Is the model still right? This cannot be said. Column 'distance' is about {words} than in the fit: was its "
+        "unit changed? If so, correct it, and check again."
+    )
+    assert [each.name for each in found.columns.other_units] == ["distance"]
+
+
+@pytest.mark.filterwarnings("ignore:.*outside the range of:UserWarning")
+def test_longer_distances_are_no_other_unit(flight_model):
+    table, labels = flights(3)
+    for changed in (1.5 * table["distance"], table["distance"] + 1000.0, 10.0 * table["distance"] ** 0.5):
+        found = detect_drift(flight_model, table.assign(distance=changed), labels)
+        assert "distance" in [each.name for each in found.columns.moved]
+        assert found.columns.other_units == []
+
+
+def far_month(seed, shift, n=1500):
+    """Return rows and labels; a column that matters lies `shift` standard deviations from that of the fit."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=n) + shift, rng.normal(size=n), rng.integers(2, size=n)])
+    y = rng.random(n) < expit(-1.0 - 0.8 * X[:, 0] + X[:, 1])
+    return X, (y & (rng.random(n) < np.where(X[:, 2] == 1, 0.7, 0.3))).astype(int)
+
+
+def test_extrapolation_on_which_the_positives_depend_needs_labels():
+    X, s = far_month(0, 0.0, 4000)
+    model = SAREMClassifier(propensity_attributes=[2]).fit(X, s)
+    X_new, s_new = far_month(1, -6.0)
+    without, with_labels = detect_drift(model, X_new, reference=X), detect_drift(model, X_new, s_new, reference=X)
+    assert without.verdict == "unknown"
+    assert without.reason.startswith(
+        "Many rows are far outside the range of x0 in the fit, and the expected number of "
+    )
+    assert without.reason.endswith("there are no labels to check this.")
+    assert without.extrapolation.columns == ("x0",)
+    assert without.extrapolation.positives < without.positives.low
+    assert without.extrapolation.labels != without.extrapolation.labels  # NaN without labels
+    assert with_labels.extrapolation.labels < with_labels.labels.total.low
+    assert (with_labels.verdict, with_labels.depends_on_far_rows) == ("fine", False)
+    assert "far outside the range of x0 in the fit" in with_labels.finding_on_columns()
+    assert with_labels.to_dict()["extrapolation"]["columns"] == ["x0"]
+
+
+def test_rows_far_outside_a_column_that_does_not_matter_are_fine():
+    X, s = far_month(0, 0.0, 4000)
+    model = SAREMClassifier(propensity_attributes=[2], classification_attributes=[0, 1]).fit(X[:, [0, 1, 2]], s)
+    wide, wide_new = np.column_stack([X, X[:, 0]]), np.column_stack([far_month(1, 0.0)[0], np.full(1500, 50.0)])
+    model = SAREMClassifier(propensity_attributes=[2], classification_attributes=[0, 1]).fit(wide, s)
+    found = detect_drift(model, wide_new, reference=wide)
+    assert [each.name for each in found.columns.far] == ["x3"]
+    assert found.extrapolation.positives == pytest.approx(found.positives.value)
+    assert (found.verdict, found.reason[:24]) == ("fine", "The rows changed (x3), b")

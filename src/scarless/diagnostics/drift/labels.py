@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,16 +122,12 @@ class LabelCheck:
     of_labelling: Explanation
     all_or_none: str  # "all" if all rows have a label, "none" if no row has one; otherwise ""
     preferred: str  # "class" or "labelling", if the labels support one explanation clearly more; otherwise ""
+    limited: LabelGroups | None  # column to some of whose values the change is limited; None if to no column
 
     @property
     def best(self) -> Explanation:
         """The explanation that fits the labels better."""
         return self.of_class if self.preference > 0 else self.of_labelling
-
-    @property
-    def changed_groups(self) -> LabelGroups | None:
-        """The groups of the column to whose values the change is limited; None if it is not limited to some values."""
-        return next((each for each in self.columns if each.by == self.best.by), None)
 
     @property
     def preference(self) -> float:
@@ -185,6 +181,12 @@ def check_labels(
     assert rows.s is not None
     every = "all" if rows.s.all() else "" if rows.s.any() else "none"
     of_class, of_labelling = (_explain(of, explained, [one, *suspects]) for of in ("class", "labelling"))
+    preferred = "" if every else _preferred(of_class, of_labelling)
+    uneven = next((each for each in by_column if each.differs and not every), None)
+    role = "" if uneven is None else (roles or {}).get(uneven.by, "")
+    # A change of the class prior is uneven too, but most in a column of the class.
+    everywhere = bool(preferred) and role != "labelling" and not max(of_class[0], of_labelling[0], key=_gain).by
+    limited = None if everywhere else uneven
     check = LabelCheck(
         total=total,
         bins=bins,
@@ -195,11 +197,9 @@ def check_labels(
         of_class=of_class[0],
         of_labelling=of_labelling[0],
         all_or_none=every,
-        preferred="" if every else _preferred(of_class, of_labelling),
+        preferred=preferred if limited is None else role,
+        limited=limited,
     )
-    limited = check.changed_groups
-    if limited is not None and not every:
-        check = replace(check, preferred=(roles or {}).get(limited.by, ""))
     return check, notes
 
 
@@ -345,6 +345,10 @@ def _logits(p: Any) -> Any:
     return np.clip(logit(np.clip(p, 0.0, 1.0)), -_LARGEST_LOGIT, _LARGEST_LOGIT)
 
 
+def _gain(explanation: Explanation) -> float:
+    return explanation.gain
+
+
 def _explain(of: str, rows: NewRows, groupings: list[Grouping]) -> tuple[Explanation, Vector]:
     """Return the change of the class, or of the labelling, that explains the labels best, and the gains of draws.
 
@@ -377,7 +381,7 @@ def _explain(of: str, rows: NewRows, groupings: list[Grouping]) -> tuple[Explana
             by = groups.by if len(groups.names) > 1 else ""
             found.append(Explanation(of, by, tuple(names), tuple(odds), float(gain[0])))
             gains.append(gain[1:])
-    return max(found, key=lambda each: each.gain), np.max(gains, axis=0)
+    return max(found, key=_gain), np.max(gains, axis=0)
 
 
 def _preferred(of_class: tuple[Explanation, Vector], of_labelling: tuple[Explanation, Vector]) -> str:

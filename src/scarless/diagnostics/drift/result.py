@@ -176,7 +176,7 @@ class Drift:
                 "Ask whether the labelling changed, or audit some rows."
             )
         better = "first" if found.preferred == "class" else "second"
-        if found.changed_groups is not None:
+        if found.limited is not None:
             return f"{both} The {better} is more plausible, because {_role(found)}. Ask or audit before you rely on it."
         return (
             f"{both} The labels fit the {better} explanation better (by {abs(found.preference):.1f} in "
@@ -415,28 +415,32 @@ def _judge_labels(labels: LabelCheck) -> tuple[str, str]:
     if labels.all_or_none:
         has = "All rows have" if labels.all_or_none == "all" else "No row has"
         return LABELLING, f"{has} a label, but {total.predicted[0]:,.0f} of {total.n_rows[0]:,} rows were predicted to."
-    what, limited = _difference(labels), labels.changed_groups is not None
+    what = _difference(labels)
     if not labels.preferred:
         return LABELLING, f"{what}, and the labels cannot tell whether the positives or the labelling changed."
-    verdict, changed = (REFIT, "class prior") if labels.preferred == "class" else (LABELLING, "labelling")
-    if not limited:
-        return verdict, f"{what}, in the way that a change of the {changed} would cause."
-    other = "labelling" if verdict == REFIT else "class prior"
+    if labels.preferred == "class":
+        verdict, changed, other = REFIT, "class", "labelling"
+    else:
+        verdict, changed, other = LABELLING, "labelling", "class prior"
+    if labels.limited is None:
+        cause = "class prior" if verdict == REFIT else "labelling"
+        return verdict, f"{what}, in the way that a change of the {cause} would cause."
     return verdict, f"{what}. This points to the {changed} there, not to the {other}, because {_role(labels)}."
 
 
 def _role(labels: LabelCheck) -> str:
     """Return which model uses the column to whose values a change of labels is limited."""
+    assert labels.limited is not None
     if labels.preferred == "labelling":
-        return f"{labels.best.by} is an attribute of the labelling"
-    return f"only the class model uses {labels.best.by}"
+        return f"{labels.limited.by} is an attribute of the labelling"
+    return f"only the class model uses {labels.limited.by}"
 
 
 def _difference(labels: LabelCheck) -> str:
     """Return how labels differ from the predictions: at some values of a column, in total, or in a group of rows."""
-    limited, uneven = labels.changed_groups, [each for each in labels.columns if each.differs]
-    found = limited or (labels.total if labels.total.differs and not uneven else (uneven or labels.differing)[0])
-    places = [found.worst()] if limited is None else [found.names.index(name) for name in labels.best.names]
+    uneven = [each for each in labels.columns if each.differs]
+    found = labels.total if labels.total.differs and not uneven else (uneven or labels.differing)[0]
+    places = [found.names.index(name) for name in labels.best.names] if labels.best.by == found.by else [found.worst()]
     observed, predicted = found.observed[places], found.predicted[places]
     rarer = "rarer than" if (observed < predicted).all() else "more frequent than"
     how = rarer if (observed < predicted).all() or (observed > predicted).all() else "not as"
