@@ -82,6 +82,18 @@ def test_nothing_is_written_if_a_column_has_text_instead_of_numbers(predict, tmp
     assert not (tmp_path / "drift.html").exists()
 
 
+def test_another_unit_is_the_first_thing_said(predict, tmp_path):
+    table = make_patients(200, seed=5)
+    table.assign(age=12 * table["age"]).to_csv(tmp_path / "months.csv", index=False)
+    code, said = predict("--out", "ranked.csv", file=tmp_path / "months.csv")
+    assert code == 0
+    [line] = [line for line in said.out.splitlines() if line.startswith("Is the model still right?")]
+    assert line.startswith(
+        "Is the model still right? This cannot be said. Column 'age' is about 12 times larger than in the fit: was its "
+        "unit changed?"
+    )
+
+
 def test_an_empty_file_is_refused(predict, tmp_path):
     make_patients(50).iloc[:0].to_csv(tmp_path / "empty.csv", index=False)
     code, said = predict("--out", "ranked.csv", file=tmp_path / "empty.csv")

@@ -582,6 +582,8 @@ def test_a_changed_unit_is_the_first_thing_said(flight_model, factor, words):
         "unit changed? If so, correct it, and check again."
     )
     assert [each.name for each in found.columns.other_units] == ["distance"]
+    assert "Labels: their predicted number rests on columns that must be corrected first." in found.sentences()
+    assert "would explain" not in str(found)
 
 
 @pytest.mark.filterwarnings("ignore:.*outside the range of:UserWarning")

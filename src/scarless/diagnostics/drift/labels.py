@@ -63,7 +63,7 @@ class LabelGroups(NamedTuple):
     """Observed and predicted labels in groups of rows.
 
     For all rows together, the p-value tests whether labels are as frequent as predicted. For several groups, it tests
-    whether observed and predicted labels have the same ratio in all groups.
+    whether observed and predicted labels have the same ratio in all groups: all groups together, and each alone.
     """
 
     by: str
@@ -209,19 +209,33 @@ def _compare(rows: NewRows, groups: Grouping, level: float) -> LabelGroups:
     n, p, w, codes = len(groups.names), rows.p, rows.w, groups.codes
     observed, predicted = (two_samples.bin_sums(codes, w * each, n) for each in (rows.s, p))
     variance, errors = _uncertainty(rows, groups)
+    whole = bool((w == 1).all())
     if n > 1:
-        scaled = np.minimum(p * observed.sum() / max(predicted.sum(), 1e-300), 1.0)
+        ratio = observed.sum() / max(predicted.sum(), 1e-300)
+        scaled = np.minimum(p * ratio, 1.0)
         uneven = np.maximum(two_samples.bin_sums(codes, np.square(w) * scaled * (1.0 - scaled), n), 1e-12)
         p_value = two_samples.uneven_p_value(observed, predicted, uneven, errors)
-    elif bool((w == 1).all()):
-        mean = np.maximum(predicted[0] + errors[:, 0], 1e-9)
-        p_value = two_samples.count_p_value(float(observed[0]), mean, np.full(mean.size, variance[0]))
+        if n > 2:  # A change of one group of many is hardly visible in the test of all groups together.
+            shares = predicted / max(predicted.sum(), 1e-300)
+            own = ratio * (errors - errors.sum(axis=1, keepdims=True) * shares)
+            single = [
+                _p_value(observed[[j]], ratio * predicted[[j]], uneven[[j]], own[:, [j]], whole) for j in range(n)
+            ]
+            p_value = min(2.0 * min(p_value, n * min(single)), 1.0)
     else:
-        p_value = two_samples.residual_p_value(observed - predicted, variance, errors)
+        p_value = _p_value(observed, predicted, variance, errors, whole)
     spread = quantile(level) * _spread(variance, errors)
     low, high = np.maximum(predicted - spread, 0.0), np.minimum(predicted + spread, two_samples.bin_sums(codes, w, n))
     n_rows = np.bincount(codes, minlength=n)
     return LabelGroups(groups.by, groups.names, n_rows, observed, predicted, low, high, p_value, p_value)
+
+
+def _p_value(observed: Vector, predicted: Vector, variance: Vector, errors: Matrix, whole: bool) -> float:
+    """Return the p-value of the number of labels of one group, which is a whole number if all weights are 1."""
+    if not whole:
+        return two_samples.residual_p_value(observed - predicted, variance, errors)
+    mean = np.maximum(predicted[0] + errors[:, 0], 1e-9)
+    return two_samples.count_p_value(float(observed[0]), mean, np.full(mean.size, variance[0]))
 
 
 def _uncertainty(rows: NewRows, groups: Grouping) -> tuple[Vector, Any]:

@@ -19,6 +19,7 @@ from scarless.outside.notices import counted, listed
 FINE, REFIT, LABELLING, UNKNOWN = "fine", "refit", "look at the labelling", "unknown"
 MIN_ROWS = 50  # with fewer new rows, and no change found, the verdict is unknown
 MAX_DETECTABLE = 0.5  # a check of labels that detects only larger relative changes does not support "fine"
+WRONG_COLUMNS = "rests on columns that must be corrected first"
 COLUMNS_SHOWN, GROUPS_SHOWN, NAMES_SHOWN = 10, 3, 5
 
 
@@ -77,6 +78,11 @@ class Drift:
     @cached_property
     def _judgement(self) -> tuple[str, str]:
         return judge(self)
+
+    @property
+    def must_be_corrected(self) -> bool:
+        """Whether columns have values of another type or unit, so that predictions mean nothing."""
+        return self.columns is not None and bool(self.columns.wrong_types or self.columns.other_units)
 
     @property
     def has_labels_to_check(self) -> bool:
@@ -146,6 +152,8 @@ class Drift:
         found = self.labels
         if found is None:
             return ["Labels: there are none, so nothing shows whether they arrive as often as predicted."]
+        if self.must_be_corrected:
+            return [f"Labels: their predicted number {WRONG_COLUMNS}."]
         total = found.total
         lines = [
             f"Labels: {counted(total.observed[0], 'row has', 'rows have')} one; {total.predicted[0]:,.0f} were "
@@ -187,6 +195,8 @@ class Drift:
         """Return a sentence on the expected number of positives."""
         if self.positives is None:
             return "Positives: this fit cannot estimate their number."
+        if self.must_be_corrected:
+            return f"Positives: their number {WRONG_COLUMNS}."
         same = f"Positives: if nothing changed, expect {_count(self.positives, self.level)} of {self.n_rows:,} "
         same += "row" if self.n_rows == 1 else "rows"
         if self.positives_in_fit is not None:
@@ -385,7 +395,7 @@ def judge(found: Drift) -> tuple[str, str]:
     the range of the fit. The verdict is then "unknown", because without labels a new fit would be no better.
     """
     columns, labels = found.columns, found.labels
-    if columns is not None and (columns.wrong_types or columns.other_units):
+    if columns is not None and found.must_be_corrected:
         return UNKNOWN, _unusable(columns)
     if labels is not None and labels.differing:
         return _judge_labels(labels)
