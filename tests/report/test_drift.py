@@ -55,6 +55,14 @@ def test_the_page_without_labels_reference_and_positives(found):
     assert column_panel(bare) is None
 
 
+def test_no_predictions_are_drawn_if_a_column_must_be_corrected(found):
+    wrong = replace(found, columns=replace(found.columns, wrong_types=("x0",)))
+    page = Texts(drift_page(wrong))
+    assert "Labels: their predicted number rests on columns that must be corrected first." in page.text
+    assert "Labels by" not in page.text
+    assert sum(tag == "svg" for tag, _ in page.tags) == 1  # of the columns
+
+
 def test_json_has_all_numbers(found):
     read = json.loads(drift_json(found, {"model": "m"}))
     assert read["schema"] == 2

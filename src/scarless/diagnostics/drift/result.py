@@ -29,10 +29,6 @@ class Drift:
 
     Attributes
     ----------
-    verdict : {"fine", "refit", "look at the labelling", "unknown"}
-        What to do. "unknown": there are too few rows or labels to tell, or a column has another type or unit.
-    reason : str
-        The reason for the verdict.
     columns : ColumnShifts or None
         Comparison of the columns with the rows of the fit; None if the model has no reference rows.
     labels : LabelCheck or None
@@ -67,7 +63,10 @@ class Drift:
 
     @property
     def verdict(self) -> str:
-        """What to do."""
+        """What to do: "fine", "refit", "look at the labelling", or "unknown".
+
+        "unknown": there are too few rows or labels to tell, or a column has another type or unit than in the fit.
+        """
         return self._judgement[0]
 
     @property
@@ -83,32 +82,6 @@ class Drift:
     def must_be_corrected(self) -> bool:
         """Whether columns have values of another type or unit, so that predictions mean nothing."""
         return self.columns is not None and bool(self.columns.wrong_types or self.columns.other_units)
-
-    @property
-    def has_labels_to_check(self) -> bool:
-        """Whether there are enough labels to notice a change that matters."""
-        return self.labels is not None and self.labels.detectable <= MAX_DETECTABLE
-
-    @property
-    def changed_positives(self) -> bool:
-        """Whether another number of positives is expected than in as many rows of the fit, as far as is known."""
-        if self.positives is None or self.positives_in_fit is None:
-            return self.columns is not None and bool(self.columns.moved)
-        return self.positives.differs(self.positives_in_fit)
-
-    @property
-    def depends_on_far_rows(self) -> bool:
-        """Whether the expected positives depend on rows far outside the range of the fit, and no labels check this.
-
-        Labels check it if their predicted number without these values lies outside its range.
-        """
-        far = self.extrapolation
-        if far is None or self.positives is None or not self.positives.differs(far.positives):
-            return False
-        if not self.has_labels_to_check:
-            return True
-        assert self.labels is not None
-        return bool(self.labels.total.low[0] <= far.labels <= self.labels.total.high[0])
 
     def sentences(self) -> list[str]:
         """Return the findings as sentences, the verdict first."""
@@ -399,15 +372,38 @@ def judge(found: Drift) -> tuple[str, str]:
         return UNKNOWN, _unusable(columns)
     if labels is not None and labels.differing:
         return _judge_labels(labels)
-    if found.depends_on_far_rows:
+    if _rests_on_far_rows(found):
         return UNKNOWN, _far(found)
-    if found.changed_positives and not found.has_labels_to_check and found.n_rows >= MIN_ROWS:
+    if _other_positives(found) and not _checked(found) and found.n_rows >= MIN_ROWS:
         return UNKNOWN, _unchecked(found)
-    if found.n_rows < MIN_ROWS or (columns is None and not found.has_labels_to_check):
+    if found.n_rows < MIN_ROWS or (columns is None and not _checked(found)):
         few = "1 new row is" if found.n_rows == 1 else f"{found.n_rows:,} new rows are"
         why = few if found.n_rows < MIN_ROWS else "the labels and columns of these rows are"
         return UNKNOWN, f"No change was found, but {why} not enough to find one."
     return FINE, _fine(found)
+
+
+def _checked(found: Drift) -> bool:
+    """Return whether there are enough labels to notice a change that matters."""
+    return found.labels is not None and found.labels.detectable <= MAX_DETECTABLE
+
+
+def _other_positives(found: Drift) -> bool:
+    """Return whether another number of positives is expected than in the fit, as far as is known."""
+    if found.positives is None or found.positives_in_fit is None:
+        return found.columns is not None and bool(found.columns.moved)
+    return found.positives.differs(found.positives_in_fit)
+
+
+def _rests_on_far_rows(found: Drift) -> bool:
+    """Return whether the expected positives depend on rows far outside the range of the fit, and no labels check this.
+
+    Labels check it if their predicted number without these values lies outside its range.
+    """
+    far, labels = found.extrapolation, found.labels
+    if far is None or found.positives is None or not found.positives.differs(far.positives):
+        return False
+    return labels is None or not _checked(found) or bool(labels.total.low[0] <= far.labels <= labels.total.high[0])
 
 
 def _unusable(columns: ColumnShifts) -> str:
@@ -443,7 +439,7 @@ def _role(labels: LabelCheck) -> str:
     assert labels.limited is not None
     if labels.preferred == "labelling":
         return f"{labels.limited.by} is an attribute of the labelling"
-    return f"only the class model uses {labels.limited.by}"
+    return f"only the class model uses {labels.limited.by} (or the class model was wrong there from the start)"
 
 
 def _difference(labels: LabelCheck) -> str:
