@@ -30,7 +30,7 @@ from scarless.raw.reference import (
 #: By judgement.
 MOVED_DISTANCE = 0.1
 #: Factors between two units of a quantity, such as pounds and kilograms (2.2), feet and metres (3.28), days and weeks,
-#: inches and feet, mg/dL and mmol/L of glucose (18), minutes and hours, grams and milligrams.
+#: inches and feet, mg/dL and mmol/L of glucose (18), minutes and hours, grams and milligrams. By judgement.
 UNIT_FACTORS = (
     *(2.2046, 2.54, 3.2808, 3.6, 7.0, 10.0, 12.0, 18.0, 24.0, 28.35, 30.44, 60.0, 88.4, 100.0, 365.25, 453.6),
     *(1000.0, 1440.0, 3600.0, 1e6),
