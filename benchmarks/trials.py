@@ -47,7 +47,7 @@ HOME = Path(os.environ.get("SCARLESS_DATA") or Path(__file__).parents[2] / "shar
 SEEDS = (4_100, 4_101)  # other seeds are for development
 MAX_ROWS, MAX_TEXTS, MAX_ROWS_OF_WIDE = 2_500, 1_200, 800
 RARE = 0.055  # class prior of the trials with rare positives
-LABEL_FREQUENCY = 0.4
+LABEL_FREQUENCIES = (0.15, 0.3, 0.6)  # one of them is drawn for each trial
 N_WORDS = 1_500
 N_WORDS_OF_TEXT = 60  # of each post, so that a trial does not take long
 N_MONTHS = 6
@@ -192,8 +192,9 @@ def drawn(source: Source, rng: np.random.Generator, n_rows: int = MAX_ROWS, shar
 # --- kinds of trials
 
 
-def propensity(v: np.ndarray, y: np.ndarray, mean: float = LABEL_FREQUENCY) -> np.ndarray:
-    """Return propensities whose logits are `v` and a constant, with the given mean of the positives."""
+def propensity(v: np.ndarray, y: np.ndarray, rng: np.random.Generator, mean: float | None = None) -> np.ndarray:
+    """Return propensities whose logits are `v` and a constant, with the given mean of the positives, or a drawn one."""
+    mean = float(rng.choice(LABEL_FREQUENCIES)) if mean is None else mean
     intercept = find_root(lambda b: float(expit(v[y == 1] + b).mean()) - mean, -60.0, 60.0)
     return np.asarray(expit(v + intercept))
 
@@ -215,7 +216,7 @@ def rare(source: Source, rng: np.random.Generator) -> Trial:
     source = drawn(source, rng, share=RARE)
     X = source.numbers()
     column = rng.choice(varying(X))
-    e = propensity(X[:, column] * rng.choice([-1.0, 1.0]), source.y)
+    e = propensity(X[:, column] * rng.choice([-1.0, 1.0]), source.y, rng)
     return told(source, e, rng, named=[source.table.columns[column]])
 
 
@@ -230,7 +231,7 @@ def driver_dropped(source: Source, rng: np.random.Generator) -> Trial:
     source = drawn(source, rng)
     X = source.numbers()
     columns = rng.choice(varying(X), 2, replace=False)
-    e = propensity(X[:, columns] @ (1.5 * rng.choice([-1.0, 1.0], 2)), source.y)
+    e = propensity(X[:, columns] @ (1.5 * rng.choice([-1.0, 1.0], 2)), source.y, rng)
     named, dropped = source.table.columns[columns]
     return told(source, e, rng, named=[named], dropped=[dropped])
 
@@ -241,7 +242,7 @@ def by_class(source: Source, rng: np.random.Generator) -> Trial:
     model = HistGradientBoostingClassifier(max_iter=60, random_state=0)
     f = cross_val_predict(model, source.numbers(), source.y, cv=3, method="predict_proba")[:, 1]
     logits = np.clip(np.log(f / (1.0 - f)), -5.0, 5.0)
-    return told(source, propensity(logits, source.y), rng)
+    return told(source, propensity(logits, source.y, rng), rng)
 
 
 def looks(source: Source, rng: np.random.Generator) -> Trial:
@@ -250,7 +251,7 @@ def looks(source: Source, rng: np.random.Generator) -> Trial:
     X = source.numbers()
     column = rng.choice(varying(X))
     v = X[:, column] + 1.5 * rng.normal(size=source.y.size)
-    propensities = [propensity(v, source.y, mean) for mean in (0.3, 0.25, 0.2)]
+    propensities = [propensity(v, source.y, rng, mean) for mean in (0.3, 0.25, 0.2)]
     labels = simulate_looks(source.y, propensities, random_state=int(rng.integers(2**31)))
     names = tuple(f"look_{k}" for k in range(labels.shape[1]))
     table = source.table.assign(**dict(zip(names, labels.T.astype(int), strict=True)))
@@ -264,14 +265,14 @@ def both(source: Source, rng: np.random.Generator) -> Trial:
     relation = [np.corrcoef(column, source.y)[0, 1] for column in X[:, varying(X)].T]
     best = int(np.argmax(np.abs(relation)))
     column = varying(X)[best]
-    e = propensity(1.5 * np.sign(relation[best]) * X[:, column], source.y)
+    e = propensity(1.5 * np.sign(relation[best]) * X[:, column], source.y, rng)
     return told(source, e, rng, named=[source.table.columns[column]])
 
 
 def text(source: Source, rng: np.random.Generator) -> Trial:
     """A column of text; long posts are labelled more often."""
     source = drawn(source, rng, MAX_TEXTS)
-    return told(source, propensity(np.log1p(source.table["length"].to_numpy()), source.y), rng, named=["length"])
+    return told(source, propensity(np.log1p(source.table["length"].to_numpy()), source.y, rng), rng, named=["length"])
 
 
 def wide(source: Source, rng: np.random.Generator) -> Trial:
@@ -280,14 +281,14 @@ def wide(source: Source, rng: np.random.Generator) -> Trial:
     words = CountVectorizer(binary=True, max_features=N_WORDS).fit_transform(source.table["post"]).toarray()
     table = pd.DataFrame(words).add_prefix("w").assign(length=np.log1p(source.table["length"]))
     length = table["length"].to_numpy()
-    return told(Source(table, source.y), propensity(length - length.mean(), source.y), rng, named=["length"])
+    return told(Source(table, source.y), propensity(length - length.mean(), source.y, rng), rng, named=["length"])
 
 
 def monthly(source: Source, rng: np.random.Generator) -> Trial:
     """Six monthly files in one; the labels of the last two months come late, and the month is named."""
     source = drawn(source, rng)
     month = rng.integers(N_MONTHS, size=source.y.size)
-    e = np.full(source.y.size, LABEL_FREQUENCY)
+    e = np.full(source.y.size, rng.choice(LABEL_FREQUENCIES))
     for late, factor in zip(range(N_MONTHS - len(LAST_MONTHS), N_MONTHS), LAST_MONTHS, strict=True):
         e[month == late] *= factor
     dated = source.table.assign(month=[f"2024-{number + 1:02d}-15" for number in month])
