@@ -39,7 +39,8 @@ class _Prior(NamedTuple):
 # tables of `benchmarks.other_tables`. Without held-out labels, they covered it in 78% and 97% of 32 of these runs.
 PAIR_PRIOR, STACK_PRIOR = _Prior(1.0, 8.0), _Prior(0.5, 16.0)
 #: Pseudo-observations of the label frequency, half of them labelled, for numbers of positives that labels alone tell
-#: about. Evidence: TODO
+#: about. Evidence: on 42 development tables, the mean of expected minus true share is .032 without, -.013 with 2 and
+#: -.058 with 4 of them, the mean error .202, .164 and .157; it was .087 and .188 with the sum of the posteriors.
 FORECAST_PSEUDO_OBSERVATIONS = 2.0
 _MAX_ROWS_OF_MEAN = 2_000  # random unlabelled rows from which the share of positives in each draw is computed
 _CERTAIN_LOGIT = 40.0  # of a probability that rounds to 0 or 1
