@@ -401,11 +401,15 @@ def trial_cells(row: Row) -> list[str]:
     low, high = row["class_prior_interval"] or (np.nan, np.nan)
     case = f"{row['kind']}: {row['source']}" + (f", seed {row['seed']}" if row["seed"] != SEEDS[0] else "")
     shares = [row["class_prior"], low, high, row["truth"]]
-    counts = [row[name] for name in ("expected", "low", "high")]
-    doubt = "yes" if row["doubt"] else "no"
-    return [case, *(f"{value:.3f}" for value in shares), *("–" if value is None else f"{value:.0f}" for value in counts),
-            f"{row['true']}", f"{row['posteriors']:.0f}", f"{row['auc']:.2f}", f"{row['naive_auc']:.2f}", doubt,
-            f"{len(row['notes'])}", "yes" if ASSUMES_FREQUENCY in row["sentence"] else "no"]  # fmt: skip
+    counts = [row[name] for name in ("expected", "low", "high", "true", "posteriors")]
+    said = ("yes" if row["doubt"] else "no", f"{len(row['notes'])}", _said(ASSUMES_FREQUENCY, row["sentence"]))
+    numbers = ["–" if value is None else f"{value:.0f}" for value in counts]
+    areas = [f"{row[name]:.2f}" for name in ("auc", "naive_auc")]
+    return [case, *(f"{value:.3f}" for value in shares), *numbers, *areas, *said]
+
+
+def _said(words: str, sentence: str) -> str:
+    return "yes" if words in sentence else "no"
 
 
 def summary_of(rows: list[Row]) -> list[str]:
