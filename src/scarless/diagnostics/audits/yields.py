@@ -284,25 +284,15 @@ def yield_curve(
     informative = not all_labelled(data.estimator.label_frequency_)
     label_logit, why = _label_logits(data, weight) if compare and informative else (None, "")
     others = None if label_logit is None else rows[np.argsort(-label_logit[rows], kind="stable")][: counts.max()]
-    some = rows[np.sort(rng.permutation(rows.size)[:_MAX_ROWS_OF_MEAN])]
-    drawn_rows = np.unique(np.concatenate([order, some, *([] if others is None else [others])]))
-    labels = (s.to_numpy() if hasattr(s, "to_numpy") else np.asarray(s))[drawn_rows]
-    drawn = data.estimator.draw_posteriors(take_rows(data.X, drawn_rows), labels, n_draws=n_draws, random_state=rng)
-    labels_alone = data.estimator.fitted_pair_.looks is None
-    if labels_alone:
-        share = drawn[:, np.searchsorted(drawn_rows, some)].mean(axis=1)
-        drawn = drawn[_plausible_draws(share, float(data.labelled[weight > 0].mean()), rng)]
-    q = data.q.copy()
-    if labels_alone:
-        q[drawn_rows] = drawn.mean(axis=0)
+    drawn = _draw(data, s, rows, [order] if others is None else [order, others], weight, n_draws, rng)
     evidence = _audit_evidence(data) if data.audited.any() else _label_evidence(data, s, weight)
     is_stack = isinstance(data.estimator, SARStackingClassifier) and not data.audited.any()
     prior = STACK_PRIOR if is_stack else PAIR_PRIOR
-    curves = _Curves(q, ranks, evidence, prior, level, int(rng.integers(2**63)))
-    expected, low, high = curves.of(order, counts, drawn[:, np.searchsorted(drawn_rows, order)])
+    curves = _Curves(drawn.q, ranks, evidence, prior, level, int(rng.integers(2**63)))
+    expected, low, high = curves.of(order, counts, drawn.of(order))
     naive: tuple[Any, ...] = (None, None, None)
     if others is not None:
-        naive = curves.of(others, counts, drawn[:, np.searchsorted(drawn_rows, others)], value=label_logit)
+        naive = curves.of(others, counts, drawn.of(others), value=label_logit)
     return YieldCurve(
         counts,
         expected,
@@ -312,14 +302,60 @@ def yield_curve(
         level,
         recalibrated=evidence is not None and not evidence.of_audits,
         informative=informative,
-        random=counts * (q[some] if labels_alone else q[rows]).mean(),
+        random=counts * drawn.mean,
         naive=naive[0],
         naive_low=naive[1],
         naive_high=naive[2],
         naive_order=others,
         why_no_naive=why,
-        assumption=ASSUMES_FREQUENCY if labels_alone and _names_nothing(data.estimator) else "",
+        assumption=ASSUMES_FREQUENCY if _has_labels_alone(data) and _names_nothing(data.estimator) else "",
     )
+
+
+class _Drawn(NamedTuple):
+    """Posteriors of some rows in draws of the parameters."""
+
+    rows: Columns  # ascending
+    posteriors: Matrix  # the first axis is the draw
+    q: Vector  # expected posterior of each row of the table that was drawn
+    mean: float  # expected posterior of a random row
+
+    def of(self, order: Columns) -> Matrix:
+        """Return the posteriors of the rows of an order."""
+        return self.posteriors[:, np.searchsorted(self.rows, order)]
+
+
+def _draw(
+    data: AuditRows,
+    s: Any,
+    rows: Columns,
+    orders: list[Columns],
+    weight: Vector,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> _Drawn:
+    """Draw the posteriors of the rows of some orders; `rows` are all rows that are ranked.
+
+    If labels alone tell about the class prior, the draws are weighted, and expected posteriors are means over them.
+    """
+    some = rows[np.sort(rng.permutation(rows.size)[:_MAX_ROWS_OF_MEAN])]
+    drawn_rows = np.unique(np.concatenate([*orders, some]))
+    labels = (s.to_numpy() if hasattr(s, "to_numpy") else np.asarray(s))[drawn_rows]
+    posteriors = data.estimator.draw_posteriors(
+        take_rows(data.X, drawn_rows), labels, n_draws=n_draws, random_state=rng
+    )
+    if not _has_labels_alone(data):
+        return _Drawn(drawn_rows, posteriors, data.q, float(data.q[rows].mean()))
+    share = posteriors[:, np.searchsorted(drawn_rows, some)].mean(axis=1)
+    posteriors = posteriors[_plausible_draws(share, float(data.labelled[weight > 0].mean()), rng)]
+    q = data.q.copy()
+    q[drawn_rows] = posteriors.mean(axis=0)
+    return _Drawn(drawn_rows, posteriors, q, float(q[some].mean()))
+
+
+def _has_labels_alone(data: AuditRows) -> bool:
+    """Return whether the fit had one label for each row, and no looks, audits or known values."""
+    return data.estimator.fitted_pair_.looks is None
 
 
 def _names_nothing(estimator: Any) -> bool:
