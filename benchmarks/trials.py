@@ -384,6 +384,7 @@ def table(record: bool, seeds: tuple[int, ...]) -> None:
     parts = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
     parts["below 10% positives"] = [row for row in rows if row["truth"] < FEW]
     parts["from 10% positives"] = [row for row in rows if row["truth"] >= FEW]
+    parts["all but looks"] = [row for row in rows if row["kind"] != "looks"]
     parts["all"] = rows
     lines = [[kind, *summary_of(part)] for kind, part in parts.items() if part]
     heads = ["kind", "trials", "class prior", "true class prior", "coverage of class prior", "forecasts", "expected",

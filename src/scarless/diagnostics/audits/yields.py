@@ -39,8 +39,8 @@ class _Prior(NamedTuple):
 # tables of `benchmarks.other_tables`. Without held-out labels, they covered it in 78% and 97% of 32 of these runs.
 PAIR_PRIOR, STACK_PRIOR = _Prior(1.0, 8.0), _Prior(0.5, 16.0)
 #: Pseudo-observations of the label frequency, half of them labelled, for numbers of positives that labels alone tell
-#: about. Evidence: on 42 development tables, the mean of expected minus true share is .032 without, -.013 with 2 and
-#: -.058 with 4 of them, the mean error .202, .164 and .157; it was .087 and .188 with the sum of the posteriors.
+#: about. Evidence: on 42 development tables, the mean of expected minus true share is .028 without, -.017 with 2 and
+#: -.062 with 4 of them, the mean error .198, .161 and .154; with the sum of the posteriors they are .087 and .188.
 FORECAST_PSEUDO_OBSERVATIONS = 2.0
 _MAX_ROWS_OF_MEAN = 2_000  # random unlabelled rows from which the share of positives in each draw is computed
 _CERTAIN_LOGIT = 40.0  # of a probability that rounds to 0 or 1
@@ -207,9 +207,10 @@ def yield_curve(
     what the ranking is worth: the order of the label probability (the naive model, which treats unlabelled rows as
     negative), and a random order. Both use the posteriors of `estimator`, not those of the naive model.
 
-    On 14 tables that do not follow the model, intervals for the first 50 rows covered the true number of positives in
-    96% of 70 runs with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44 runs with
-    `SAREMClassifier`. The mean error of the expected share of positives was 0.19, 0.23 and 0.25, respectively.
+    On 14 tables that do not follow the model, intervals of an earlier version for the first 50 rows covered the true
+    number of positives in 96% of 70 runs with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44
+    runs with `SAREMClassifier`. The mean error of the expected share of positives was 0.19, 0.23 and 0.25, respectively.
+    ``python -m benchmarks trials`` measures this version with hidden labels of other tables.
 
     Parameters
     ----------
