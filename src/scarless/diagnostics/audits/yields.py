@@ -208,8 +208,8 @@ def yield_curve(
     negative), and a random order. Both use the posteriors of `estimator`, not those of the naive model.
 
     On 14 tables that do not follow the model, intervals of an earlier version for the first 50 rows covered the true
-    number of positives in 96% of 70 runs with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of 44
-    runs with `SAREMClassifier`. The mean error of the expected share of positives was 0.19, 0.23 and 0.25, respectively.
+    number of positives in 96% of 70 runs with `SARStackingClassifier`, in 86% with `SAREMClassifierCV`, and in 66% of
+    44 runs with `SAREMClassifier`. The mean error of the expected share of positives was 0.19, 0.23 and 0.25.
     ``python -m benchmarks trials`` measures this version with hidden labels of other tables.
 
     Parameters
