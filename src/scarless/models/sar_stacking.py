@@ -72,7 +72,7 @@ from scarless.pair.stack import (
     Member,
     cross_fit_member,
     find_columns,
-    gap_of_mean_to_naive,
+    held_out_gap_to_naive,
     logistic_member,
     logistic_member_without_attributes,
     mean_logits,
@@ -298,9 +298,10 @@ class SARStackingClassifier(PairClassifier):
         if not more:
             given = given.of_one_label()
             _check_known_prior(check_known(self.known).shares, training)
-        # With one label for each row, a propensity model that uses every column could be swapped with the class model.
-        # Naming every column is therefore treated like naming none.
-        self._nameless = not given.e_columns.size or (not more and given.e_columns.size == self.n_features_in_)
+        # With one look, a propensity model that uses every column can be swapped with the class model, or with audits
+        # explain most of what the labels say about the class. Naming every column is therefore treated like naming none.
+        has_one_look = given.looks is None or given.looks.n_looks == 1
+        self._nameless = not given.e_columns.size or (has_one_look and given.e_columns.size == self.n_features_in_)
         named = np.arange(0) if self._nameless else given.e_columns
         estimators = self._suited(estimators, training)
         group = None if groups is None else check_groups(groups, X)
@@ -318,7 +319,7 @@ class SARStackingClassifier(PairClassifier):
             sets = self._attribute_sets(X, given, stack.e_columns)
             stack = self._fit_stack(estimators, sets, rows, stack.e_columns, begun=stack.members)
         if self._nameless and not stack.e_columns.size and training.is_numeric:
-            gap = gap_of_mean_to_naive(stack.members, training, folds, self._options(rows, nameless=True))
+            gap = held_out_gap_to_naive(mean_logits(stack.members), training, folds, self._options(rows, nameless=True))
             warn_if_members_rank_worse(gap, type(self).__name__)
         if not more:
             logits = [each.u for each in stack.members if each.weight]
@@ -588,9 +589,11 @@ class SARStackingClassifier(PairClassifier):
             self._warn_if_known_values_disagree()
         else:
             seen = dense(numeric_columns(training.X, source.e_columns))
-            table = np.column_stack([mean_logits(self.members_), seen])
-            engine = engine_of(table, **row_values(problem), w=rows.held)
-            self._store_recalibrated_looks(rows.given, on_rows(problem, engine, source.objective), source.parameters)
+            u, options = mean_logits(self.members_), self._options(rows, nameless=not e_columns.size)
+            engine = engine_of(np.column_stack([u, seen]), **row_values(problem), w=rows.held)
+            gap = self._gap_in_audits(u, training, rows.given, rows.folds, options)
+            recalibrated = on_rows(problem, engine, source.objective)
+            self._store_recalibrated_looks(rows.given, recalibrated, source.parameters, gap)
         self._warn_if_class_prior_is_uncertain()
 
     @property
