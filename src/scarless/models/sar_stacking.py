@@ -299,7 +299,7 @@ class SARStackingClassifier(PairClassifier):
             given = given.of_one_label()
             _check_known_prior(check_known(self.known).shares, training)
         # With one look, a propensity model that uses every column can be swapped with the class model, or with audits
-        # explain most of what the labels say about the class. Naming every column is therefore treated like naming none.
+        # explain most of what the labels say about the class. Naming every column is therefore like naming none.
         has_one_look = given.looks is None or given.looks.n_looks == 1
         self._nameless = not given.e_columns.size or (has_one_look and given.e_columns.size == self.n_features_in_)
         named = np.arange(0) if self._nameless else given.e_columns
