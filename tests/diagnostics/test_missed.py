@@ -559,7 +559,13 @@ def contracts(seed, *, causes_class):
         Z[:, 0] += np.array([-0.6, 0.3, 1.1])[contract]
     y = rng.random(4000) < expit(effect + Z @ [-0.5, 0.5, 0.3])
     s = (y & (rng.random(4000) < np.array([0.3, 0.8, 0.77])[contract])).astype(int)
-    frame = {"one_year": contract == 1, "two_years": contract == 2, "tenure": Z[:, 0], "charge": Z[:, 1], "use": Z[:, 2]}
+    frame = {
+        "one_year": contract == 1,
+        "two_years": contract == 2,
+        "tenure": Z[:, 0],
+        "charge": Z[:, 1],
+        "use": Z[:, 2],
+    }
     return pd.DataFrame(frame).astype(float), s, pd.Series(contract, name="contract").astype(str)
 
 
@@ -581,8 +587,10 @@ def test_a_finding_that_rests_on_leaving_its_column_out_of_the_class_model_is_no
 def test_a_finding_that_holds_wherever_its_column_acts_stays():
     X, s, contract = contracts(0, causes_class=False)
     found = missed_positives(searched(X, s), X, s, by=contract)
-    assert found.if_class_too is not None and found.undetermined == ()
-    assert found.finding("contract").startswith("An estimated ") and found.p_adjusted[0] < 0.001
+    assert found.if_class_too is not None
+    assert found.undetermined == ()
+    assert found.finding("contract").startswith("An estimated ")
+    assert found.p_adjusted[0] < 0.001
     assert any("Audit some rows of each group" in note for note in found.notes)
 
 

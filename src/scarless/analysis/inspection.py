@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from scarless.analysis.columns import as_pandas, column_kind, notes_on_duplicates
+from scarless.analysis.columns import as_pandas, column_kind, notes_on_both_labels, notes_on_duplicates
 from scarless.analysis.labels import ObservedLabels, read_observed
 from scarless.analysis.settings import ALL, Settings, nearest
 from scarless.analysis.values import ENOUGH_AUDITS
@@ -171,7 +171,8 @@ def inspect_table(
     nothing: _Finding = (((), ()), "There is no column left to test.", [])
     parts, verdict, notes = _find_drivers(table[seen], found, settings.seed) if seen else nothing
     leaks = _leak_notes([each.name for each in summaries if each.leak and each.name not in settings.exclude])
-    notes = [*found.notes, *text_notes, *questions, *notes_on_duplicates(table), *leaks, *notes]
+    duplicates = [*notes_on_duplicates(table), *notes_on_both_labels(table, found.s, seen)]
+    notes = [*found.notes, *text_notes, *questions, *duplicates, *leaks, *notes]
     return Inspection(len(table), int(found.s.sum()), summaries, parts, verdict, tuple(notes))
 
 

@@ -27,6 +27,7 @@ from scarless.models.messages import (
     warn_if_all_labelled,
     warn_if_all_positive,
     warn_if_members_rank_worse,
+    warn_if_perhaps_reversed,
 )
 from scarless.models.pair import PairClassifier
 from scarless.models.reading import Given, has_more_than_labels, read_table, without_columns
@@ -587,6 +588,8 @@ class SARStackingClassifier(PairClassifier):
             warn_if_all_labelled(self)
             warn_if_all_positive(found.class_prior, problem.labelled_share, type(self).__name__)
             self._warn_if_known_values_disagree()
+            if not check_known(self.known).shares:
+                warn_if_perhaps_reversed(found.class_prior, problem.labelled_share, type(self).__name__)
         else:
             seen = dense(numeric_columns(training.X, source.e_columns))
             u, options = mean_logits(self.members_), self._options(rows, nameless=not e_columns.size)
