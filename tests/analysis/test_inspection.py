@@ -197,7 +197,7 @@ def test_numbers_of_versions_are_categories_until_the_user_says_otherwise():
     assert all(name.startswith("version = ") for name in drivers)
 
 
-def test_a_column_that_may_act_in_both_models_is_not_assigned_to_one_of_them(seen):
+def test_a_column_that_may_act_in_both_models_is_not_assigned_to_one_of_them():
     """The contract drives class and labelling; audits place it in the class model, and do not exclude the labelling."""
     rng = np.random.default_rng(0)
     contract = rng.choice(3, 2000, p=[0.5, 0.25, 0.25])
@@ -212,4 +212,14 @@ def test_a_column_that_may_act_in_both_models_is_not_assigned_to_one_of_them(see
     assert "may act in both models" in told.verdict
     assert "'contract'" in told.verdict
     assert "perhaps also in the other model" in str(told)
-    assert not any(driver.is_elsewhere for part in seen[1].parts for driver in part)
+
+
+def test_columns_with_clear_places_are_assigned_to_one_model():
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.normal(size=(4000, 3)), columns=["sugar", "weight", "visits"])
+    ill = rng.random(4000) < expit(2.0 * table["sugar"] + table["weight"])
+    table["found"] = np.where(ill & (rng.random(4000) < expit(1.5 * table["visits"])), "yes", "no")
+    told = inspect_table(table, "found")
+    assert sorted(len(part) for part in told.parts) == [1, 2]
+    assert not any(driver.is_elsewhere for part in told.parts for driver in part)
+    assert "may act in both models" not in told.verdict

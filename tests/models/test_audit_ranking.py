@@ -3,12 +3,14 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
+from scarless.analysis import analyse
 from scarless.labelling import simulate_audit
 from scarless.outside.notices import ClassPriorWarning
 
@@ -71,6 +73,26 @@ def test_few_audited_positives_say_nothing_about_the_ranking(audited):
         warnings.simplefilter("always")
         WRONG[0].fit(X, s, audit=few)
     assert not [each for each in caught if WORSE in str(each.message)]
+
+
+def test_the_tool_and_its_report_say_that_audits_show_a_worse_ranking(audited):
+    X, s, audit = audited
+    names = ["cause", "other", "noise", "driver"]
+    table = pd.DataFrame(X, columns=names).assign(found=np.where(s, "yes", None))
+    table["checked"] = np.where(np.isnan(audit), None, np.where(audit == 1, "yes", "no"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = analyse(
+            table,
+            "found",
+            propensity_attributes=["cause"],
+            classification_attributes=["noise", "driver"],
+            audit="checked",
+            model="logistic",
+        )
+    assert [note for note in fitted.notes if WORSE in note]
+    page = fitted.report().to_html()
+    assert WORSE in page
 
 
 @pytest.mark.filterwarnings("ignore")

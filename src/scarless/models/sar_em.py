@@ -80,8 +80,9 @@ class SAREMClassifier(PairClassifier):
     propensity_attributes : column selector or "all", optional
         Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
         an encoded attribute selects all of its columns. None: the propensity is constant, as in `SCARClassifier()`.
-        "all": use every column. Choose this if you do not know what drives the labelling; the propensity is then much
-        less certain, and `SARStackingClassifier` usually predicts better. ``["all"]`` selects a column of that name.
+        "all": use every column, which needs several looks. If you do not know what drives the labelling and there is
+        one look, use `SARStackingClassifier` without names, with audits if possible. ``["all"]`` selects a column of
+        that name.
     classification_attributes : column selector, optional
         Columns that the class depends on, selected like `propensity_attributes`; all columns by default.
     labelling : Labelling, optional
