@@ -130,9 +130,9 @@ class SARStackingClassifier(PairClassifier):
         Classifiers without it, and the forest, are fitted by `BalancedDraws`.
     propensity_attributes : column selector or "all", optional
         Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
-        an encoded attribute selects all of its columns. Use None if you do not know what drives the labelling. Class prior
-        and propensities are then less certain; an audit of about 150 random rows (`audit` of `fit`) helps most. With
-        one look, "all" is the same as None.
+        an encoded attribute selects all of its columns. Use None if you do not know what drives the labelling. Class
+        prior and propensities are then less certain; an audit of about 150 random rows (`audit` of `fit`) helps most.
+        With one look, "all" is the same as None.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns for the classifiers, each selected like `propensity_attributes`; each classifier is fitted on
         each set. "auto": two sets, which are all columns, and all columns except the propensity attributes. If the
