@@ -9,6 +9,7 @@ use `profile_class_prior` or `bootstrap_intervals` there. Weights are counts of 
 penalised estimates, which are shrunk towards 0.
 """
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -46,9 +47,11 @@ from scarless.models.messages import (
     message_about_findings,
     message_about_form,
     message_about_higher,
+    message_about_logistic,
     message_about_rivals,
     message_about_swapped,
     misfits,
+    ranking_is_doubtful,
     remarks_on_fit,
     warn_about_units,
     warn_if_all_labelled,
@@ -60,6 +63,7 @@ from scarless.models.messages import (
 from scarless.models.reading import Given, one_label, open_observed, with_observed
 from scarless.models.summary import attribute_names, pair_summary
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Matrix, Vector
+from scarless.numerics.scores import LikelihoodGap
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.constraints import check_known, labelling_of
@@ -103,6 +107,9 @@ class PairClassifier(PUClassifier):
     _known: tuple[Any, Engine] | None = None  # a table and its rows for the likelihood, see `with_known_rows`
     # Column outside propensity_attributes that seems to drive the labelling, and its gain in log-likelihood.
     _driver: tuple[int, float] | None = None
+    # By how much logistic models raise the log-likelihood of held-out labels, and its standard error; minus infinity if
+    # they rank rows alike or were not fitted.
+    _gain_of_logistic: tuple[float, float] = (-np.inf, 0.0)
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
     _has_coefficients = True  # whether both models can be logistic, with coefficients
     _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
@@ -797,6 +804,14 @@ class PairClassifier(PUClassifier):
         self._driver = None if found is None else (found.column, found.gain)
         self._warn_about_class_prior(message_about_drivers(self))
 
+    def _warn_if_logistic_explains_more(self, compare: Callable[[], LikelihoodGap | None], training: Training) -> None:
+        """Warn if logistic models explain held-out labels better than the classifiers of the user."""
+        self._gain_of_logistic = (-np.inf, 0.0)
+        if self._runs_checks and training.is_numeric and training.X.shape[1] <= MAX_COLUMNS_SEARCHED:
+            gap = compare()
+            self._gain_of_logistic = self._gain_of_logistic if gap is None else (-gap.difference, gap.standard_error)
+        self._warn_about_class_prior(message_about_logistic(self))
+
     def _warn_about_class_prior(self, message: str) -> None:
         if message:
             warn_user(f"{type(self).__name__}: {message[0].lower()}{message[1:]}", ClassPriorWarning)
@@ -823,6 +838,7 @@ class PairClassifier(PUClassifier):
             interval,
             nameless=named is None or means_all(named),
             swappable=means_all(named) and self._none_is_scar,
+            doubtful=ranking_is_doubtful(self),
         )
         if uncertain and interval is not None:
             self._uncertain_class_prior = (interval.low, interval.high)
