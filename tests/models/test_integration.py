@@ -1,5 +1,7 @@
 """The models inside scikit-learn's tools and on data frames."""
 
+from typing import ClassVar
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -8,9 +10,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.inspection import partial_dependence, permutation_importance
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from scarless import (
     NaiveClassifier,
@@ -19,6 +23,8 @@ from scarless import (
     SAREMClassifier,
     SCARClassifier,
 )
+from scarless.models import pair
+from scarless.pair import form
 
 MODELS = [
     SAREMClassifier(propensity_attributes=[2]),
@@ -40,6 +46,18 @@ def test_grid_search_refits_the_best(pu):
     search.fit(pu.X, pu.s)
     best = SAREMClassifier(propensity_attributes=[2], **search.best_params_).fit(pu.X, pu.s)
     np.testing.assert_array_equal(search.predict_proba(pu.X), best.predict_proba(pu.X))
+
+
+def test_a_search_checks_only_the_model_that_it_keeps(pu, monkeypatch):
+    """Checks of a doubtful fit take longer than the fit, so fits that are only scored have none."""
+    checked = []
+    check = form.check_form
+    monkeypatch.setattr(pair, "check_form", lambda *given: checked.append(1) or check(*given))
+    search = GridSearchCV(SAREMClassifier(propensity_attributes=[2]), {"C": [0.5, 1.0, 5.0]}, cv=3).fit(pu.X, pu.s)
+    assert len(checked) == 1
+    assert search.best_estimator_.form_test_ is not None
+    found = cross_validate(SAREMClassifier(propensity_attributes=[2]), pu.X, pu.s, cv=2, return_estimator=True)
+    assert all(each.form_test_ is not None for each in found["estimator"])
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -94,3 +112,23 @@ def test_labels_and_weights_may_be_series(pu):
     for series in (pd.Series, pl.Series):
         model = SAREMClassifier().fit(pu.X, series(pu.s), sample_weight=series(np.full(pu.s.size, 2.0)))
         np.testing.assert_array_equal(model.coef_, reference.coef_)
+
+
+class Watcher(LogisticRegression):
+    """Stores the number of OpenMP threads that it may use at predictions."""
+
+    seen: ClassVar[set] = set()
+
+    def predict_proba(self, X):
+        self.seen.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
+        return super().predict_proba(X)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_predictions_of_a_cross_fitted_classifier_use_one_thread(pu):
+    """Threads of small steps wait for each other, on a busy machine for minutes."""
+    model = SAREMClassifier(Watcher(), propensity_attributes=[2], cv=2, max_iter=2).fit(pu.X, pu.s)
+    Watcher.seen.clear()
+    with threadpool_limits(limits=2, user_api="openmp"):
+        model.predict_proba(np.resize(pu.X, (15_000, pu.X.shape[1])))
+    assert Watcher.seen == {1}

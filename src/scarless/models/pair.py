@@ -645,7 +645,7 @@ class PairClassifier(PUClassifier):
         self.selection_ = choose(problem, fits)
         found = fits[self.selection_.index]
         warn_unless_converged(found.fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        compare = is_paper_start_alone(asked) and not problem.has_extra_information and self._runs_checks
+        compare = is_paper_start_alone(asked) and not problem.has_extra_information and self._checks_fit
         self.higher_optimum_: Optimum | None = find_higher_optimum(problem, found.optimum) if compare else None
         self._warn_if_higher_optimum(found.optimum)
         return found
@@ -699,7 +699,7 @@ class PairClassifier(PUClassifier):
 
     def _check_pair(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
         """Check two logistic models that were fitted to one label for each row, and warn if they are doubtful."""
-        if self._runs_checks:
+        if self._checks_fit:
             warn_if_ranked_worse(problem, beta_f, beta_e, type(self).__name__)
         self._test_form(problem, beta_f, beta_e)
         self._warn_if_class_prior_is_uncertain()
@@ -786,7 +786,7 @@ class PairClassifier(PUClassifier):
 
         A local optimum can also fail the test, so other starts are tried if only one was used.
         """
-        self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._runs_checks else None
+        self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._checks_fit else None
         doubtful = self.form_test_ is not None and self.form_test_.p_value < SUSPICION_P_VALUE
         optima = getattr(self, "optima_", [])
         if doubtful and len(optima) == 1 and optima[0].starts == ("paper",) and self.higher_optimum_ is None:
@@ -798,7 +798,7 @@ class PairClassifier(PUClassifier):
         """Warn if a column outside the propensity attributes seems to drive the labelling; `logits` are out-of-fold."""
         self._driver = None
         n_columns = training.X.shape[1]
-        if not self._runs_checks or not 0 < named.size < n_columns <= MAX_COLUMNS_SEARCHED or not training.is_numeric:
+        if not self._checks_fit or not 0 < named.size < n_columns <= MAX_COLUMNS_SEARCHED or not training.is_numeric:
             return
         found = unnamed_driver(training, logits, held, tuple(int(column) for column in named))
         self._driver = None if found is None else (found.column, found.gain)
@@ -807,7 +807,7 @@ class PairClassifier(PUClassifier):
     def _warn_if_logistic_explains_more(self, compare: Callable[[], LikelihoodGap | None], training: Training) -> None:
         """Warn if logistic models explain held-out labels better than the classifiers of the user."""
         self._gain_of_logistic = (-np.inf, 0.0)
-        if self._runs_checks and training.is_numeric and training.X.shape[1] <= MAX_COLUMNS_SEARCHED:
+        if self._checks_fit and training.is_numeric and training.X.shape[1] <= MAX_COLUMNS_SEARCHED:
             gap = compare()
             self._gain_of_logistic = self._gain_of_logistic if gap is None else (-gap.difference, gap.standard_error)
         self._warn_about_class_prior(message_about_logistic(self))
@@ -819,7 +819,7 @@ class PairClassifier(PUClassifier):
     def _warn_if_class_prior_is_uncertain(self) -> None:
         """Warn if there are few labels and no audits, or if the interval of the class prior is wide."""
         self._uncertain_class_prior: tuple[float, float] | None = None
-        if not self._runs_checks:
+        if not self._checks_fit:
             return
         pair = self.fitted_pair_
         labelled = np.inf if pair.looks is not None and pair.looks.n_audited else pair.labelled

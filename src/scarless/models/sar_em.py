@@ -180,7 +180,8 @@ class SAREMClassifier(PairClassifier):
         missing term, with `statistic` and `p_value`, adjusted for the `n_directions` tried. `driver` is a column
         outside the propensity attributes that seems to drive the labelling, or -1, and `gain` its gain in
         log-likelihood. `form_test_` is None if the rows are not in memory, the models have very many columns, or fewer
-        than 20 of these rows are labelled (or unlabelled).
+        than 20 of these rows are labelled (or unlabelled). It is also None for fits in a cross-validation, whose models
+        are not kept: a search of scikit-learn tests the form when it fits the best candidate to all rows.
     n_features_in_ : int
         Number of columns in `fit`.
     feature_names_in_ : array of str

@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
 from scarless.engines import Rows, attach
-from scarless.engines.blas import threads_for_folds, trees_on_one_thread
+from scarless.engines.blas import predictions_on_one_thread, threads_for_folds, trees_on_one_thread
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import posterior
@@ -365,7 +365,7 @@ class CrossFit(NamedTuple):
 
     def logits(self, X: Any) -> Vector:
         """Return the mean of the models' logits for new rows."""
-        with trees_on_one_thread(X.shape[0]):
+        with predictions_on_one_thread(X.shape[0]):
             return np.mean([model.logits(X) for model in self.models], axis=0)
 
 
