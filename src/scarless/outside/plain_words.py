@@ -6,7 +6,7 @@ from typing import Any
 
 _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive|PublishedEM)Classifier(?:CV)?"
 _PARAMETERS = "C|propensity_C|label_frequency|cv|max_iter|n_starts|tol|random_state|recalibrate|propensity_attributes"
-#: What a user of the command line can do if a fit does not converge; columns are scaled there already.
+# What a user of the command line can do if a fit does not converge; columns are scaled there already.
 OTHER_MODEL = (
     "Leave out columns that say little (--exclude), or choose another model: --model boosted needs no such optimiser."
 )
