@@ -1,7 +1,5 @@
 """The models inside scikit-learn's tools and on data frames."""
 
-from typing import ClassVar
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -10,11 +8,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.inspection import partial_dependence, permutation_importance
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from scarless import (
     NaiveClassifier,
@@ -112,23 +108,3 @@ def test_labels_and_weights_may_be_series(pu):
     for series in (pd.Series, pl.Series):
         model = SAREMClassifier().fit(pu.X, series(pu.s), sample_weight=series(np.full(pu.s.size, 2.0)))
         np.testing.assert_array_equal(model.coef_, reference.coef_)
-
-
-class Watcher(LogisticRegression):
-    """Stores the number of OpenMP threads that it may use at predictions."""
-
-    seen: ClassVar[set] = set()
-
-    def predict_proba(self, X):
-        self.seen.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
-        return super().predict_proba(X)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_predictions_of_a_cross_fitted_classifier_use_one_thread(pu):
-    """Threads of small steps wait for each other, on a busy machine for minutes."""
-    model = SAREMClassifier(Watcher(), propensity_attributes=[2], cv=2, max_iter=2).fit(pu.X, pu.s)
-    Watcher.seen.clear()
-    with threadpool_limits(limits=2, user_api="openmp"):
-        model.predict_proba(np.resize(pu.X, (15_000, pu.X.shape[1])))
-    assert Watcher.seen == {1}
