@@ -1,12 +1,15 @@
 """`--model auto`: which model is fitted, the line that says so, and the logistic models beside a stack."""
 
+import re
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
 from tests.analysis.conftest import make_patients
 
-from scarless import SAREMClassifierCV, SARStackingClassifier
+from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
 from scarless.analysis import ColumnRoles, analyse, choice
 from scarless.analysis.choice import ModelChoice, choose_model, choose_model_of_files, make_estimator
 from scarless.analysis.settings import Settings
@@ -89,6 +92,7 @@ SIZES = {
     "longer": (581_012, 54, "search"),
     "wide": (1_000, 1_500, "trees"),
     "wide, and the search takes longer": (3_279, 1_558, "trees"),
+    "wide, and a forest takes several minutes more": (8_190, 1_502, "boosted"),
 }
 
 
@@ -113,12 +117,40 @@ def test_a_wide_table_gets_a_stack_without_logistic_members():
 @pytest.mark.parametrize("model", ["search", "logistic", "boosted", "stack"])
 def test_a_given_model_is_used_for_every_size(model):
     settings = Settings("s", ("a",), model=model)
-    assert choose_model(settings, 1_000, 10) == choose_model(settings, 10**7, 100) == ModelChoice(model)
+    small, large = (choose_model(settings, *size) for size in ((1_000, 10), (10**7, 100)))
+    assert small._replace(seconds=0.0) == large._replace(seconds=0.0) == ModelChoice(model)
+    assert small.duration == ""
+    assert re.fullmatch(r", which takes about [\d.]+ (min|h)", large.duration)
+
+
+def fit_logistic(**given):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "effort"])
+    table["label"] = ((table["a"] > 0) & (rng.random(300) < expit(table["effort"]))).astype(int)
+    return analyse(table, "label", propensity_attributes=["effort"], model="logistic", **given)
+
+
+def test_a_fit_of_more_than_a_minute_is_announced_with_its_time(monkeypatch):
+    stages = []
+    monkeypatch.setattr(choice, "_PAIR", (300.0, 0.0, 0.0))
+    fit_logistic(progress=stages.append)
+    assert "fitting both models, which takes about 5 min" in stages
+
+
+def test_no_convergence_is_a_doubt_with_advice_for_the_command_line(monkeypatch):
+    monkeypatch.setattr(choice, "SAREMClassifier", partial(SAREMClassifier, max_iter=1))
+    found = fit_logistic()
+    summary = found.summary()
+    assert not summary["converged"]
+    assert summary["doubt"].startswith("not reliable")
+    (note,) = [note for note in summary["notes"] if "did not converge" in note]
+    assert "--model boosted" in note
+    assert "max_iter" not in note
 
 
 def test_options_that_a_stack_does_not_support():
     bounded = choose_model(Settings("s", ("a",), bounds=(0.2, 1.0)), 1_000, 10)
-    assert bounded == ModelChoice("logistic", "--bounds needs one")
+    assert bounded._replace(seconds=0.0) == ModelChoice("logistic", "--bounds needs one")
     assert choose_model_of_files(Settings("s", ("a",))) == ModelChoice("search", "a stack needs all rows in memory")
     assert choose_model(Settings("s", scar=True), 1_000, 10) == ModelChoice("scar")
     assert choose_model(Settings("s", known_propensity="e"), 1_000, 10) == ModelChoice("known")

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from tests.helpers import quick_first
@@ -397,3 +398,46 @@ def test_a_stack_asks_whether_labels_are_reversed_only_if_most_rows_are_positive
     told = [each for each in caught if "the labels are probably reversed" in str(each.message)]
     assert bool(told) == is_reversed
     assert all(issubclass(each.category, ClassPriorWarning) for each in told)
+
+
+def boosted_rows(curved, intercept, seed, n_rows=2500):
+    """Return rows whose first column affects both class and labelling, and a boosting classifier fitted to them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 6))
+    u = 3.0 * X[:, 0] * X[:, 1] + X[:, 2] if curved else 1.5 * X[:, 0] + X[:, 1] - X[:, 2]
+    y = rng.random(n_rows) < expit(u - 0.5)
+    return X, (y & (rng.random(n_rows) < expit(intercept + X[:, 0]))).astype(int)
+
+
+def fit_boosting(X, s):
+    boosting = HistGradientBoostingClassifier(max_iter=50, random_state=0)
+    return SAREMClassifier(boosting, propensity_attributes=[0], random_state=0).fit(X, s)
+
+
+def test_boosting_of_few_labels_warns_that_logistic_models_explain_held_out_labels_better():
+    X, s = boosted_rows(curved=False, intercept=-2.5, seed=1)
+    with pytest.warns(ClassPriorWarning) as caught:
+        model = fit_boosting(X, s)
+    texts = [str(each.message) for each in caught]
+    assert any("logistic models explain held-out labels better than this classifier" in text for text in texts)
+    assert any("Nor do they determine the ranking of rows" in text for text in texts)
+    assert not any("ranking of rows hardly depends" in text for text in texts)
+    assert "Logistic models explain held-out labels better" in str(model.summary())
+
+
+@pytest.mark.parametrize("curved", quick_first(True, False))
+@pytest.mark.filterwarnings("ignore:.*do not determine the class prior:UserWarning")
+def test_boosting_of_many_labels_does_not_warn_about_logistic_models(curved):
+    model = fit_boosting(*boosted_rows(curved, intercept=0.0, seed=1))
+    assert "Logistic models explain" not in str(model.summary())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_boosting_that_uses_a_propensity_attribute_keeps_the_first_propensity_for_20_rounds():
+    X, s = boosted_rows(curved=False, intercept=-1.0, seed=0, n_rows=600)
+    means = fit_boosting(X, s).history_["mean_propensity"]
+    assert np.ptp(means[:4]) == 0.0  # four stages of 5 rounds
+    assert means[4] != means[3]
+    boosting = HistGradientBoostingClassifier(max_iter=20, random_state=0)
+    options = {"propensity_attributes": [0], "classification_attributes": [1, 2, 3, 4, 5], "random_state": 0}
+    assert np.ptp(SAREMClassifier(boosting, **options).fit(X, s).history_["mean_propensity"][:4]) > 0.0

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.inspection import partial_dependence, permutation_importance
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -19,6 +19,8 @@ from scarless import (
     SAREMClassifier,
     SCARClassifier,
 )
+from scarless.models import pair
+from scarless.pair import form
 
 MODELS = [
     SAREMClassifier(propensity_attributes=[2]),
@@ -40,6 +42,18 @@ def test_grid_search_refits_the_best(pu):
     search.fit(pu.X, pu.s)
     best = SAREMClassifier(propensity_attributes=[2], **search.best_params_).fit(pu.X, pu.s)
     np.testing.assert_array_equal(search.predict_proba(pu.X), best.predict_proba(pu.X))
+
+
+def test_a_search_checks_only_the_model_that_it_keeps(pu, monkeypatch):
+    """Checks of a doubtful fit take longer than the fit, so fits that are only scored have none."""
+    checked = []
+    check = form.check_form
+    monkeypatch.setattr(pair, "check_form", lambda *given: checked.append(1) or check(*given))
+    search = GridSearchCV(SAREMClassifier(propensity_attributes=[2]), {"C": [0.5, 1.0, 5.0]}, cv=3).fit(pu.X, pu.s)
+    assert len(checked) == 1
+    assert search.best_estimator_.form_test_ is not None
+    found = cross_validate(SAREMClassifier(propensity_attributes=[2]), pu.X, pu.s, cv=2, return_estimator=True)
+    assert all(each.form_test_ is not None for each in found["estimator"])
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scarless.diagnostics.uncertainty.identifiability import _condition_words
-from scarless.outside.plain_words import plain
+from scarless.outside.plain_words import OTHER_MODEL, plain
 from scarless.raw.tables import huge_cells
 
 
@@ -27,6 +27,11 @@ from scarless.raw.tables import huge_cells
         ("Column 'my sample_weight 2' is empty.", "Column 'my sample_weight 2' is empty."),
         ("PropensityWeightedClassifier (EM) did not converge in max_iter=2 iterations.",
          "The model did not converge in 2 iterations."),
+        ("SAREMClassifier did not converge in max_iter=9 iterations: tol is 1e-10. Raise max_iter, scale the columns, "
+         "or use a stronger penalty (lower C).",
+         f"The model did not converge in 9 iterations: tol is 1e-10. {OTHER_MODEL}"),
+        ("SAREMClassifierCV stopped after 9 iterations: no gain. Scale the columns, use a stronger penalty (lower "
+         "Cs), or raise tol.", f"--model search stopped after 9 iterations: no gain. {OTHER_MODEL}"),
         ("PublishedEMClassifier did not converge in max_iter=2 iterations.",
          "The model did not converge in 2 iterations."),
         ("They differ. Use Labelling(shared=False), or describe the difference by visit_attributes.",

@@ -336,15 +336,17 @@ def test_boosting_restores_the_number_of_threads_and_parallel_folds_give_the_sam
     assert (len(threads) > 1) == (few == 10)
 
 
-@pytest.mark.parametrize(("few", "expected"), [(10_000, {1}), (10, {2})])
-def test_small_tables_are_predicted_on_one_thread(simulated, monkeypatch, few, expected):
+@pytest.mark.parametrize(("few", "expected"), [(None, {1}), (10, {2})])
+def test_up_to_200_000_rows_are_predicted_on_one_thread(simulated, monkeypatch, few, expected):
     data = simulated(n=400)
     model = crossed(HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4, random_state=0)).fit(data.X, data.s)
-    monkeypatch.setattr("scarless.engines.blas.MAX_ROWS_FOR_ONE_THREAD", few)
+    X = np.resize(data.X, (15_000, data.X.shape[1]))
+    if few is not None:
+        monkeypatch.setattr("scarless.engines.blas.MIN_ROWS_FOR_TREE_THREADS", few)
     threads, ask = [], HistogramBooster.logits
     monkeypatch.setattr(HistogramBooster, "logits", lambda *given: threads.append(openmp_threads()) or ask(*given))
     with threadpool_limits(2, user_api="openmp"):
-        model.predict_proba(data.X)
+        model.predict_proba(X)
         assert openmp_threads() == {2}
     assert len(threads) > 1
     assert set.union(*threads) == expected

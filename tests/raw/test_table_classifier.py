@@ -135,6 +135,16 @@ def test_attribute_sets_name_raw_columns(data, sets):
     assert model.estimator.attribute_sets is sets  # parameters are not changed
 
 
+@pytest.mark.parametrize("sets", [[None], {"chosen": None}, ["all"]])
+def test_an_attribute_set_of_none_or_all_selects_all_columns(data, sets):
+    options = {"propensity_attributes": ["insurance"], "Cs": [1.0], "cv": 2, "random_state": 0}
+    every = [list(data[0].columns)]
+    one, other = (
+        TableClassifier(SAREMClassifierCV(**options, attribute_sets=each)).fit(*data) for each in (sets, every)
+    )
+    np.testing.assert_array_equal(one.estimator_.coef_, other.estimator_.coef_)
+
+
 def test_frames_of_polars_give_the_same(data, model):
     table, s = data
     other = clone(model).fit(pl.from_pandas(table), s)

@@ -7,6 +7,7 @@ import numpy as np
 
 from scarless.analysis.settings import ALL, Settings
 from scarless.checks.tables import take_rows
+from scarless.engines.blas import predictions_on_one_thread
 from scarless.label_frequency.held_out_scores import PROBABILITY, default_classifier, out_of_fold_scores
 from scarless.metrics.scorers import class_probability, coding_of
 from scarless.models import (
@@ -24,17 +25,22 @@ from scarless.models.sar_stacking import default_boosting
 from scarless.numerics.arrays import Vector
 from scarless.numerics.scores import ranking_gap
 from scarless.outside.notices import listed
+from scarless.outside.progress import duration
 from scarless.pair.draws import default_forest
 
-AUTO, STACK, TREES, SEARCH, LOGISTIC = "auto", "stack", "trees", "search", "logistic"
+AUTO, STACK, TREES, SEARCH, LOGISTIC, BOOSTED = "auto", "stack", "trees", "search", "logistic", "boosted"
+SECONDS_ANNOUNCED = 60.0  # a fit that probably takes longer is announced with its time
 #: Longest predicted seconds of a stack that `--model auto` prefers to a search. Evidence: measured seconds of a busy
 #: core, with two propensity attributes (in brackets without names). Stack 1,000 x 20: 4 (3), 6,000 x 8: 5 (8),
 #: 1,470 x 30: 4 (7), 10,000 x 20: 7 (7), 50,000 x 30: 35 (54), 1,000 x 1,500: 128 (32); of these 128, boosting and
 #: forest take 43; 3,000 x 500: 40. Search 6,000 x 8: 2, 50,000 x 30: 12, 1,000 x 1,500: 78. Pair 6,000 x 8: 1, 50,000 x
 #: 30: 4, 1,000 x 1,500: 14 to 23.
 SECONDS_OF_AUTO = 60.0
+#: Longest predicted seconds of boosting and a forest that `--model auto` prefers to boosting alone. By judgement.
+SECONDS_OF_FOREST = 120.0
 # Predicted seconds: a constant, plus a factor of the cells, plus a factor of the products of a Hessian of all columns.
 _TREES = (3.0, 2.2e-5, 0.0)
+_BOOSTING = (2.0, 1.8e-5, 0.0)  # measured: 3,000 x 600: 16; 8,190 x 1,502: 330
 _LOGISTIC_MEMBERS = (0.0, 3e-6, 1.5e-8)
 _SEARCH = (1.0, 6e-6, 1.4e-8)
 _PAIR = (1.0, 2e-6, 4e-9)
@@ -59,6 +65,12 @@ class ModelChoice(NamedTuple):
     model: str  # a value of --model; "trees" for a stack without logistic models; "scar" or "known"
     why: str = ""
     pair_beside: bool = False  # whether a logistic pair is fitted beside it, for effects and reasons
+    seconds: float = 0.0  # predicted time of the fit; 0 if there is no prediction
+
+    @property
+    def duration(self) -> str:
+        """The predicted time of a fit of more than a minute, in words; empty for shorter fits."""
+        return f", which takes about {duration(self.seconds)}" if self.seconds > SECONDS_ANNOUNCED else ""
 
     @property
     def is_search_for_speed(self) -> bool:
@@ -89,16 +101,32 @@ def _shares(members: Any) -> str:
 
 def choose_model(settings: Settings, n_rows: int, n_columns: int) -> ModelChoice:
     """Return the model for a table in memory with `n_columns` prepared columns."""
-    given = _given_model(settings)
+    given, seconds = _given_model(settings), predicted_seconds(settings, n_rows, n_columns)
     if given is not None:
-        return given
+        return given._replace(seconds=seconds.get(given.model, 0.0))
+    choice = _choose_by_time(seconds, n_rows, n_columns)
+    return choice._replace(seconds=seconds[choice.model])
+
+
+def predicted_seconds(settings: Settings, n_rows: int, n_columns: int) -> dict[str, float]:
+    """Return the predicted seconds of each model for a table in memory."""
     times = _NAMELESS if settings.propensity_attributes == (ALL,) else 1.0
     times *= _WITH_LOOKS if settings.looks or settings.audit or settings.may_be_wrong else 1.0
-    trees, logistic = (times * _seconds(part, n_rows, n_columns) for part in (_TREES, _LOGISTIC_MEMBERS))
-    beside = _seconds(_PAIR, n_rows, n_columns) <= SECONDS_OF_AUTO
-    if trees + logistic <= SECONDS_OF_AUTO:
+    parts = (_TREES, _BOOSTING, _LOGISTIC_MEMBERS)
+    trees, boosting, logistic = (times * _seconds(part, n_rows, n_columns) for part in parts)
+    search, pair = (_seconds(part, n_rows, n_columns) for part in (_SEARCH, _PAIR))
+    return {STACK: trees + logistic, TREES: trees, BOOSTED: boosting, SEARCH: search, LOGISTIC: pair}
+
+
+def _choose_by_time(seconds: dict[str, float], n_rows: int, n_columns: int) -> ModelChoice:
+    """Return the model that `--model auto` fits, given the predicted seconds of each model."""
+    beside = seconds[LOGISTIC] <= SECONDS_OF_AUTO
+    if seconds[STACK] <= SECONDS_OF_AUTO:
         return ModelChoice(STACK, pair_beside=beside)
-    if trees <= max(SECONDS_OF_AUTO, _seconds(_SEARCH, n_rows, n_columns)):  # a wide table
+    if seconds[TREES] <= max(SECONDS_OF_AUTO, seconds[SEARCH]):  # a wide table
+        if seconds[TREES] > SECONDS_OF_FOREST:
+            why = f"a forest and logistic members with {n_columns:,} columns would take several minutes more"
+            return ModelChoice(BOOSTED, f"{why}{_FITS_ANYWAY.format('them')}", beside)
         why = f"logistic members with {n_columns:,} columns would take more than a minute"
         return ModelChoice(TREES, f"{why}{_FITS_ANYWAY.format('them')}", beside)
     why = f"a stack of {n_rows:,} rows and {n_columns:,} columns would take more than a minute"
@@ -141,7 +169,8 @@ def notes_on_boosting(fitted: Any, X: Any, s: Any, weight: Vector, *, seed: int,
     some, s, w = take_rows(X, rows), np.asarray(s, dtype=np.float64)[rows], weight[rows]
     try:
         table = dense(some)
-        boosted = out_of_fold_scores(default_classifier(table), PROBABILITY, table, s, w, FOLDS_COMPARED, rng)
+        with predictions_on_one_thread(rows.size):
+            boosted = out_of_fold_scores(default_classifier(table), PROBABILITY, table, s, w, FOLDS_COMPARED, rng)
     except ValueError:  # too few labels
         return []
     by_search = class_probability(fitted, some, coding_of(fitted)) * fitted.predict_propensity(some)
@@ -185,7 +214,7 @@ def make_estimator(settings: Settings, model: str = "") -> Any:
 def _members(model: str) -> list[tuple[str, Any]] | None:
     """Return the members of a stack; None for the default members."""
     boosting = ("boosting", default_boosting())
-    return {"boosted": [boosting], TREES: [boosting, ("forest", default_forest())]}.get(model)
+    return {BOOSTED: [boosting], TREES: [boosting, ("forest", default_forest())]}.get(model)
 
 
 def _information(settings: Settings) -> dict[str, Any]:

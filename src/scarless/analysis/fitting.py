@@ -53,7 +53,7 @@ def fit_table(
         return narrowed(search, columns, found, settings, None if groups is None else groups.to_numpy())
 
     estimator = make_estimator(settings, choice.model)
-    model, fit_notes, warned = fit_model(estimator, len(columns), fit, narrow, report_step)
+    model, fit_notes, warned = fit_model(estimator, len(columns), fit, narrow, report_step, choice.duration)
     notes += fit_notes
     if choice.is_search_for_speed and not settings.looks:
         report_step("comparing the models with boosting")
@@ -83,8 +83,11 @@ def fit_model(
     fit: Callable[[Any], TableClassifier],
     narrow: Callable[[SAREMClassifierCV], Any],
     report_step: ReportStep,
+    expected: str = "",
 ) -> tuple[TableClassifier, list[str], bool]:
     """Return the fitted classifier of raw tables, notes on the fit, and whether it warned about its class prior.
+
+    `expected` is what the progress line says about the time of the fit.
 
     `fit` fits the estimator to the table. With many rows, `narrow` first reduces the candidates of a search.
     """
@@ -97,7 +100,7 @@ def fit_model(
                 f"The penalties were chosen with {SAMPLE_ROWS:,} rows, drawn at random; the models were fitted to all "
                 "rows."
             )
-        report_step("fitting both models")
+        report_step(f"fitting both models{expected}")
         classifier = fit(estimator)
     tails = [str(each.column) for each in classifier.origins_ or () if each.piece == LOG]
     if tails:

@@ -160,6 +160,12 @@ def warn_if_fitted_to_labels(model: Any) -> None:
             return
 
 
+def is_fitted_for_a_score() -> bool:
+    """Return whether a search or a cross-validation called the fit for a score only, and will not keep the model."""
+    frames = (frame for frame in _callers(sys._getframe(1)) if frame.f_code.co_name == "_fit_and_score")
+    return any(not frame.f_locals.get("return_estimator") for frame in frames)
+
+
 def warn_if_scored_by_labels(model: Any) -> None:
     """Warn if the caller of a prediction compares the prediction with labels as if they were classes.
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from scarless.checks.estimators import warn_if_fitted_to_labels, warn_if_scored_by_labels
+from scarless.checks.estimators import is_fitted_for_a_score, warn_if_fitted_to_labels, warn_if_scored_by_labels
 from scarless.checks.labels import LabelCoding
 from scarless.checks.options import (
     check_counts,
@@ -63,6 +63,14 @@ class PUClassifier(ClassifierMixin, BaseEstimator):
     _one_propensity = False  # whether the propensity of every row is the label frequency
     _runs_checks = True  # whether a fit checks its result and warns; False for fits to resamples
     predict_to = predict_to
+
+    @property
+    def _checks_fit(self) -> bool:
+        """Whether a fit checks its result. A search keeps only the score of a fit, and repeats the best fit at its end.
+
+        The checks of a doubtful fit take up to 20 times as long as the fit.
+        """
+        return self._runs_checks and not is_fitted_for_a_score()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

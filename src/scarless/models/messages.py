@@ -53,6 +53,7 @@ from scarless.pair.stack import gap_to_naive
 #: Class prior above which a stack asks whether the labels are reversed. Evidence: in the 5,040 stored runs of stacks in
 #: ``papers/field``, no estimate is above it.
 PERHAPS_REVERSED = 0.8
+ONE_SIDED_5_PERCENT = 1.645  # standard errors of a one-sided test at 5%
 WIDE_INTERVAL = 0.5  # width of the 95% interval of the class prior above which a fit warns
 MIN_AUC_LOSS_TO_WARN = 0.02  # area under the ROC curve of the naive model, minus that of the fit, above which it warns
 CLAIM_WARNING_Z = 2.576  # standard errors between rows and a known value; exceeded by chance in 1 of 100 fits
@@ -109,9 +110,19 @@ def warn_if_perhaps_reversed(class_prior: float, labelled_share: float, name: st
 
 
 def warn_if_class_prior_is_uncertain(
-    name: str, labelled: float, class_prior: float, interval: Interval | None, *, nameless: bool, swappable: bool
+    name: str,
+    labelled: float,
+    class_prior: float,
+    interval: Interval | None,
+    *,
+    nameless: bool,
+    swappable: bool,
+    doubtful: bool = False,
 ) -> bool:
-    """Warn if labels are few or the interval of the class prior is wide, and return whether one of them holds."""
+    """Warn if labels are few or the interval of the class prior is wide, and return whether one of them holds.
+
+    `doubtful`: logistic models rank rows differently, and explain held-out labels better or about as well.
+    """
     few, wide = labelled < FEW_LABELS, interval is not None and interval.high - interval.low > WIDE_INTERVAL
     if not (few or wide):
         return False
@@ -120,6 +131,11 @@ def warn_if_class_prior_is_uncertain(
     span = "" if interval is None else f", 95% interval {interval.low:.2f} to {interval.high:.2f}"
     helps = "Name the attributes that drive the labelling, or audit" if nameless else "Audit"
     ranking = "The ranking of rows is rough with so few labels." if few else "The ranking of rows hardly depends on it."
+    if doubtful:
+        ranking = (
+            "Nor do they determine the ranking of rows: logistic models rank them differently and explain held-out "
+            "labels as well or better. Compare it with the ranking by SARStackingClassifier()."
+        )
     if swappable:
         ranking = (
             "The class model and the propensity model use the same columns and may be swapped: compare the ranking of "
@@ -243,6 +259,26 @@ def warn_if_ranked_worse(problem: PairProblem, beta_f: Vector, beta_e: Vector, n
     )
 
 
+def ranking_is_doubtful(model: Any) -> bool:
+    """Whether logistic models rank rows differently, and explain held-out labels better or about as well."""
+    gain, standard_error = model._gain_of_logistic
+    return bool(gain > -ONE_SIDED_5_PERCENT * standard_error)
+
+
+def message_about_logistic(model: Any) -> str:
+    """Return the message that logistic models explain held-out labels better than the classifier; empty otherwise."""
+    gain, standard_error = model._gain_of_logistic
+    if gain <= ONE_SIDED_5_PERCENT * standard_error:
+        return ""
+    return (
+        "Logistic models explain held-out labels better than this classifier (log-likelihood higher by "
+        f"{gain:.1f}, standard error {standard_error:.1f}), and rank the rows differently, so their ranking is "
+        "probably better. With few labels, a flexible classifier learns them by heart. Use SARStackingClassifier(), "
+        "which weights logistic models, boosting and a forest by held-out labels, or a simpler classifier, for example "
+        "with fewer leaves and more rows in each leaf."
+    )
+
+
 def warn_if_members_rank_worse(gap: RankingGap | None, name: str) -> None:
     """Warn if the mean of the members of a stack ranks held-out labels worse than the naive model."""
     if gap is not None and _is_worse(gap):
@@ -272,7 +308,7 @@ def remarks_on_fit(model: Any, pair: FittedPair) -> list[str]:
     if pair.looks is None:
         remarks += [remark for grid in pair.grids[:1] for remark in grid.remarks()]
         remarks += few_labels_remarks(pair.labelled)
-        remarks += [*filter(None, [message_about_drivers(model)])]
+        remarks += [*filter(None, [message_about_drivers(model), message_about_logistic(model)])]
         remarks += [ONE_PROPENSITY] if pair.e_columns.size == 0 else []
     if pair.looks is None and inference is not None:
         remarks += [SWAPPABLE] if inference.swappable else []

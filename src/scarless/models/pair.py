@@ -9,6 +9,7 @@ use `profile_class_prior` or `bootstrap_intervals` there. Weights are counts of 
 penalised estimates, which are shrunk towards 0.
 """
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -46,10 +47,12 @@ from scarless.models.messages import (
     message_about_findings,
     message_about_form,
     message_about_higher,
+    message_about_logistic,
     message_about_ranking,
     message_about_rivals,
     message_about_swapped,
     misfits,
+    ranking_is_doubtful,
     remarks_on_fit,
     warn_about_units,
     warn_if_all_labelled,
@@ -61,7 +64,7 @@ from scarless.models.messages import (
 from scarless.models.reading import Given, one_label, open_observed, with_observed
 from scarless.models.summary import attribute_names, pair_summary
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Matrix, Vector
-from scarless.numerics.scores import RankingGap
+from scarless.numerics.scores import LikelihoodGap, RankingGap
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.constraints import check_known, labelling_of
@@ -106,6 +109,9 @@ class PairClassifier(PUClassifier):
     _known: tuple[Any, Engine] | None = None  # a table and its rows for the likelihood, see `with_known_rows`
     # Column outside propensity_attributes that seems to drive the labelling, and its gain in log-likelihood.
     _driver: tuple[int, float] | None = None
+    # By how much logistic models raise the log-likelihood of held-out labels, and its standard error; minus infinity if
+    # they rank rows alike or were not fitted.
+    _gain_of_logistic: tuple[float, float] = (-np.inf, 0.0)
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
     _has_coefficients = True  # whether both models can be logistic, with coefficients
     _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
@@ -641,7 +647,7 @@ class PairClassifier(PUClassifier):
         self.selection_ = choose(problem, fits)
         found = fits[self.selection_.index]
         warn_unless_converged(found.fit.solution, type(self).__name__, total_weight=problem.weight, tol=tol)
-        compare = is_paper_start_alone(asked) and not problem.has_extra_information and self._runs_checks
+        compare = is_paper_start_alone(asked) and not problem.has_extra_information and self._checks_fit
         self.higher_optimum_: Optimum | None = find_higher_optimum(problem, found.optimum) if compare else None
         self._warn_if_higher_optimum(found.optimum)
         return found
@@ -697,7 +703,7 @@ class PairClassifier(PUClassifier):
 
     def _check_pair(self, problem: PairProblem, beta_f: Vector, beta_e: Vector) -> None:
         """Check two logistic models that were fitted to one label for each row, and warn if they are doubtful."""
-        if self._runs_checks:
+        if self._checks_fit:
             warn_if_ranked_worse(problem, beta_f, beta_e, type(self).__name__)
         self._test_form(problem, beta_f, beta_e)
         self._warn_if_class_prior_is_uncertain()
@@ -803,7 +809,7 @@ class PairClassifier(PUClassifier):
 
         A local optimum can also fail the test, so other starts are tried if only one was used.
         """
-        self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._runs_checks else None
+        self.form_test_: FormTest | None = check_form(problem, beta_f, beta_e) if self._checks_fit else None
         doubtful = self.form_test_ is not None and self.form_test_.p_value < SUSPICION_P_VALUE
         optima = getattr(self, "optima_", [])
         if doubtful and len(optima) == 1 and optima[0].starts == ("paper",) and self.higher_optimum_ is None:
@@ -815,11 +821,19 @@ class PairClassifier(PUClassifier):
         """Warn if a column outside the propensity attributes seems to drive the labelling; `logits` are out-of-fold."""
         self._driver = None
         n_columns = training.X.shape[1]
-        if not self._runs_checks or not 0 < named.size < n_columns <= MAX_COLUMNS_SEARCHED or not training.is_numeric:
+        if not self._checks_fit or not 0 < named.size < n_columns <= MAX_COLUMNS_SEARCHED or not training.is_numeric:
             return
         found = unnamed_driver(training, logits, held, tuple(int(column) for column in named))
         self._driver = None if found is None else (found.column, found.gain)
         self._warn_about_class_prior(message_about_drivers(self))
+
+    def _warn_if_logistic_explains_more(self, compare: Callable[[], LikelihoodGap | None], training: Training) -> None:
+        """Warn if logistic models explain held-out labels better than the classifiers of the user."""
+        self._gain_of_logistic = (-np.inf, 0.0)
+        if self._checks_fit and training.is_numeric and training.X.shape[1] <= MAX_COLUMNS_SEARCHED:
+            gap = compare()
+            self._gain_of_logistic = self._gain_of_logistic if gap is None else (-gap.difference, gap.standard_error)
+        self._warn_about_class_prior(message_about_logistic(self))
 
     def _warn_about_class_prior(self, message: str) -> None:
         if message:
@@ -828,7 +842,7 @@ class PairClassifier(PUClassifier):
     def _warn_if_class_prior_is_uncertain(self) -> None:
         """Warn if there are few labels and no audits, or if the interval of the class prior is wide."""
         self._uncertain_class_prior: tuple[float, float] | None = None
-        if not self._runs_checks:
+        if not self._checks_fit:
             return
         pair = self.fitted_pair_
         labelled = np.inf if pair.looks is not None and pair.looks.n_audited else pair.labelled
@@ -847,6 +861,7 @@ class PairClassifier(PUClassifier):
             interval,
             nameless=named is None or means_all(named),
             swappable=means_all(named) and self._none_is_scar,
+            doubtful=ranking_is_doubtful(self),
         )
         if uncertain and interval is not None:
             self._uncertain_class_prior = (interval.low, interval.high)

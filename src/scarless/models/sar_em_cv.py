@@ -88,6 +88,7 @@ class SAREMClassifierCV(PairClassifier):
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns for the class model, each selected like `propensity_attributes`, or None for all columns. A dict
         gives the sets names. "auto": two sets, which are all columns, and all columns except the propensity attributes.
+        A single set, such as ``[["age", "sex"]]``, is the same as `classification_attributes` of `SAREMClassifier`.
     labelling : Labelling, optional
         Further properties of the labelling, as in `SAREMClassifier`. Visit attributes are removed from all sets.
     known : list, optional

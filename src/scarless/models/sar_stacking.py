@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ from scarless.engines import attach
 from scarless.models.messages import (
     CLAIM_WARNING_Z,
     message_about_drivers,
+    message_about_logistic,
     remarks_on_looks,
     warn_if_all_labelled,
     warn_if_all_positive,
@@ -73,6 +75,7 @@ from scarless.pair.stack import (
     Member,
     cross_fit_member,
     find_columns,
+    gap_to_logistic,
     held_out_gap_to_naive,
     logistic_member,
     logistic_member_without_attributes,
@@ -137,7 +140,8 @@ class SARStackingClassifier(PairClassifier):
         Sets of columns for the classifiers, each selected like `propensity_attributes`; each classifier is fitted on
         each set. "auto": two sets, which are all columns, and all columns except the propensity attributes. If the
         logistic model is a member and there is one label for each row, only the logistic model uses both sets; all
-        other classifiers use the second one.
+        other classifiers use the second one. A single set, such as ``[["age", "sex"]]``, is the same as
+        `classification_attributes` of `SAREMClassifier`.
     cv : int, splitter or list of pairs, default=5
         Number of folds, splitter, or list of pairs of row indices.
     propensity_C : float, default=1.0
@@ -319,9 +323,7 @@ class SARStackingClassifier(PairClassifier):
         if late:
             sets = self._attribute_sets(X, given, stack.e_columns)
             stack = self._fit_stack(estimators, sets, rows, stack.e_columns, begun=stack.members)
-        if self._nameless and not stack.e_columns.size and training.is_numeric:
-            gap = held_out_gap_to_naive(mean_logits(stack.members), training, folds, self._options(rows, nameless=True))
-            warn_if_members_rank_worse(gap, type(self).__name__)
+        self._warn_about_ranking(stack, rows, only_others=not more and all(each is not None for _, each in estimators))
         if not more:
             logits = [each.u for each in stack.members if each.weight]
             self._warn_about_driver(training, logits, rows.held, named)
@@ -336,6 +338,17 @@ class SARStackingClassifier(PairClassifier):
         grown = design_effect(f, e, training.s, training.weight, of_rows)
         self._widen(grown, int(np.unique(of_rows).size))
         return self
+
+    def _warn_about_ranking(self, stack: "_Stack", rows: "_StackRows", *, only_others: bool) -> None:
+        """Warn if the stack is worse than logistic models; `only_others`: no member is logistic."""
+        training, folds, options = rows.training, rows.folds, self._options(rows, nameless=not stack.e_columns.size)
+        if self._nameless and not stack.e_columns.size and training.is_numeric:
+            gap = held_out_gap_to_naive(mean_logits(stack.members), training, folds, options)
+            warn_if_members_rank_worse(gap, type(self).__name__)
+        if only_others and stack.e_columns.size:
+            place = (training, rows.with_propensity_columns(stack.e_columns), np.arange(self.n_features_in_))
+            compare = partial(gap_to_logistic, mean_logits(stack.members), stack.recalibration)
+            self._warn_if_logistic_explains_more(partial(compare, *place, folds, options), training)
 
     def _widen(self, times: float, n_groups: int) -> None:
         """Widen all intervals for groups, which raise variances by the factor `times`."""
@@ -700,8 +713,8 @@ class SARStackingClassifier(PairClassifier):
                 "for each unit of the class logit. The class prior and the propensities depend on this assumption; the "
                 f"ranking of rows hardly does.{search}"
             ]
-        if message := message_about_drivers(self):
-            return [message]
+        if messages := [*filter(None, [message_about_drivers(self), message_about_logistic(self)])]:
+            return messages
         if self._missing > MIN_GAIN_PER_COLUMN:
             return [
                 "A propensity attribute may be missing: the log-likelihood of held-out labels rises by "

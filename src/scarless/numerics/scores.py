@@ -155,6 +155,30 @@ class RankingGap(NamedTuple):
         return self.difference < -1.645 * self.standard_error and self.difference < 0.0
 
 
+class LikelihoodGap(NamedTuple):
+    """Difference between the log-likelihoods of the same labels under two models, with its standard error."""
+
+    difference: float
+    standard_error: float
+
+
+def likelihood_gap(first: Vector, second: Vector, w: Vector) -> LikelihoodGap:
+    r"""Compare the log-likelihoods of rows under two models; `w` are weights of the rows.
+
+    The standard error is that of a sum of independent differences, one for each row. Vuong, "Likelihood Ratio Tests for
+    Model Selection and Non-Nested Hypotheses", Econometrica 1989.
+
+    Examples
+    --------
+    >>> likelihood_gap(np.array([-1.0, -2.0]), np.array([-1.0, -1.0]), np.ones(2))
+    LikelihoodGap(difference=-1.0, standard_error=0.707...)
+    """
+    apart = first - second
+    difference = float(w @ apart)
+    deviation = w * (apart - difference / float(w.sum()))
+    return LikelihoodGap(difference, float(np.sqrt(deviation @ deviation)))
+
+
 def ranking_gap(first: Vector, second: Vector, s: Vector, w: Vector) -> RankingGap:
     r"""Compare how well two scores of the same rows rank labelled above unlabelled rows.
 

@@ -6,6 +6,10 @@ from typing import Any
 
 _MODEL = r"(?:SAREM|SCAR|SARStacking|StratifiedSCAR|PropensityWeighted|Naive|PublishedEM)Classifier(?:CV)?"
 _PARAMETERS = "C|propensity_C|label_frequency|cv|max_iter|n_starts|tol|random_state|recalibrate|propensity_attributes"
+# What a user of the command line can do if a fit does not converge; columns are scaled there already.
+OTHER_MODEL = (
+    "Leave out columns that say little (--exclude), or choose another model: --model boosted needs no such optimiser."
+)
 # Python names in messages of models and diagnostics are replaced by flags of the command line. The first pattern that
 # matches applies. Names in quotes may be column names, and do not change.
 _REMOVED = re.compile(
@@ -49,6 +53,11 @@ _REPLACEMENTS = tuple(
         (r"[Ss]ample_weight counts", "weights count"),
         (r"sample_weight", "the weights"),
         (rf"^{_MODEL}(?: \([^)]*\))? did not converge", "The model did not converge"),
+        (
+            r"(?:Raise max_iter|Scale the columns)(?:, scale the columns)?, (?:or )?use a stronger penalty[^.]*\.",
+            OTHER_MODEL,
+        ),
+        (r"Raise max_iter\. If it is large already, raise tol\.", OTHER_MODEL),
         (r"max_iter=(\d+)", r"\1"),
         (r"pass groups='rows'", "say that weights are not counts of rows (in Python: groups='rows')"),
         (r"max_iter", "the number of iterations"),

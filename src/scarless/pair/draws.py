@@ -26,7 +26,7 @@ from sklearn.utils import get_tags
 from scarless.checks.estimators import final_step, seeded_clone, takes_weights
 from scarless.checks.options import check_whole
 from scarless.checks.tables import take_rows
-from scarless.engines.blas import trees_on_one_thread
+from scarless.engines.blas import predictions_on_one_thread, trees_on_one_thread
 from scarless.numerics.arrays import Columns, Vector
 from scarless.pair.cross_fit import (
     CrossFit,
@@ -304,7 +304,7 @@ def _mean_logit(classifiers: "list[Any] | GrownTrees", X: Any) -> Vector:
     Half a vote for each class keeps the logit finite if all of them agree.
     """
     votes = np.zeros(X.shape[0])
-    with trees_on_one_thread(X.shape[0]):
+    with predictions_on_one_thread(X.shape[0]):
         for classifier in classifiers:
             is_tree = isinstance(classifier, DecisionTreeRegressor)
             votes += classifier.predict(X, check_input=False) if is_tree else positive_probability(classifier, X)

@@ -171,7 +171,8 @@ def _directions(
     for model, columns in (("classifier", part.f.indices), ("propensity", part.e.indices)):
         pairs, many = _pairs(columns), max(1, MAX_NUMBERS_AT_ONCE // len(X))
         for some in (pairs[start : start + many] for start in range(0, len(pairs), many)):
-            yield model, some, _standardised(np.column_stack([near[:, i] * near[:, j] for i, j in some]), w)
+            i, j = np.array(some, dtype=np.intp).T
+            yield model, some, near[:, i] * near[:, j]  # the statistic does not depend on mean and scale
     others = np.setdiff1d(np.arange(X.shape[1]), part.e.indices)
     if others.size:
         yield "propensity", [(int(column),) for column in others], Z[:, others]

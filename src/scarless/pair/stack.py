@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, log_expit, logit
+from scipy.stats import spearmanr
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
@@ -26,7 +27,7 @@ from scarless.numerics.linear import Design
 from scarless.numerics.newton import Solution
 from scarless.numerics.objectives import KnownPropensity, LogisticPair
 from scarless.numerics.recalibrated import columns_of_propensities
-from scarless.numerics.scores import RankingGap, ranking_gap
+from scarless.numerics.scores import LikelihoodGap, RankingGap, likelihood_gap, ranking_gap
 from scarless.pair.cross_fit import ProgressText, held_out, logit_of, out_of_fold_values
 from scarless.pair.crossed import (
     CrossOptions,
@@ -82,6 +83,10 @@ _DIRECTION_TOL = 1e-5  # tolerance per row of the fits that are averaged
 _ROWS_RANKED, _LABELS_RANKED, _ROWS_RANKED_PER_PARAMETER, _MOST_ROWS_RANKED = 10_000, 1_000, 100, 100_000
 # Fewest audited positives, and audited negatives, at which rankings of audited rows are compared.
 MIN_AUDITS_OF_EACH_CLASS = 5
+#: Inverse penalties of the logistic models that a user's classifier is compared with. By judgement.
+_CS_COMPARED = np.array([0.1, 1.0])
+#: A user's classifier and logistic models rank rows alike if the rank correlation is larger. By judgement.
+_RANKED_ALIKE = 0.8
 #: Inverse penalties of the logistic member if no propensity attributes were named, for standardised columns. By
 #: judgement.
 _STANDARD_CS = (0.01, 0.1, 1.0, 10.0)
@@ -161,6 +166,7 @@ def logistic_member(
     f_columns: Columns,
     folds: list[Fold],
     options: CrossOptions,
+    Cs: Vector = _CS_TRIED,
 ) -> Member:
     """Fit a logistic class model and a logistic propensity model.
 
@@ -168,7 +174,7 @@ def logistic_member(
     the observations of the training rows, as in `cross_fit`.
     """
     engine = engine_of(training.X, **row_values(problem), w=training.weight)
-    folded, grid = FoldedRows.of(engine, folds), Grid(_CS_TRIED, np.array([options.propensity_C]))
+    folded, grid = FoldedRows.of(engine, folds), Grid(Cs, np.array([options.propensity_C]))
     extra = problem.has_extra_information
     swappable = not extra and bool(np.isin(f_columns, problem.e.indices).all())
     problem = on_rows(problem, engine, changed(problem.objective, f=Design.of(f_columns)))
@@ -288,6 +294,39 @@ def _gap(u: Vector, by_naive: Vector, s: Vector, w: Vector, audit: Any) -> Ranki
         if min(n_positive, n - n_positive) < MIN_AUDITS_OF_EACH_CLASS:
             return None
     return ranking_gap(u[counted], by_naive[counted], truth[counted], w[counted])
+
+
+def gap_to_logistic(
+    u: Vector,
+    recalibration: Recalibration,
+    training: Training,
+    problem: PairProblem,
+    f_columns: Columns,
+    folds: list[Fold],
+    options: CrossOptions,
+) -> LikelihoodGap | None:
+    """Compare how likely held-out labels are with a recalibrated classifier and with two logistic models.
+
+    `u` are the out-of-fold logits of the classifier, and `problem` has its propensity attributes, with one label for
+    each row. Both class models are recalibrated together with a logistic propensity in the same attributes, so only the
+    class models differ. Rankings of labels would be a poor comparison, because the propensity alone ranks labels well.
+    The result is None if both rank the rows nearly alike.
+    """
+    logistic = logistic_member("logistic", "", training, problem, f_columns, folds, options, _CS_COMPARED)
+    held = held_out(training.weight, folds)
+    if spearmanr(u[held > 0], logistic.u[held > 0]).statistic > _RANKED_ALIKE:
+        return None
+    seen = numeric_columns(training.X, columns_of_propensities(problem.objective))
+    first = _label_log_likelihood(u, recalibration, seen, training.s)
+    second = _label_log_likelihood(logistic.u, logistic.recalibration, seen, training.s)
+    return likelihood_gap(first, second, held)
+
+
+def _label_log_likelihood(u: Vector, recalibration: Recalibration, seen: Any, s: Vector) -> Vector:
+    """Return the log-likelihood of each row's label; `seen` are the propensity attributes."""
+    *slopes, intercept = recalibration.e
+    v = np.asarray(seen @ np.array(slopes)) + intercept
+    return log_likelihood_of_probabilities(np.asarray(expit(recalibration(u))), np.asarray(expit(v)), s)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from scarless.models.explaining import (
     grouped,
     refuse_unless_in_memory,
 )
-from scarless.models.pair import with_known_rows
+from scarless.models.pair import means_all, with_known_rows
 from scarless.models.predict_to import predict_to, propensity_is_known
 from scarless.models.propensity_weighted import PropensityWeightedClassifier
 from scarless.models.sar_em_cv import SAREMClassifierCV
@@ -601,18 +601,24 @@ class TableClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         if isinstance(self.preparation_, str):
             return
+
+        def moved(given: Any, parameter: str) -> Any:
+            table = X if callable(given) else as_passed
+            return self._prepared_columns(given, table, names, parameter)
+
         for parameter in _SELECTIONS:
-            given = getattr(estimator, parameter, None)
-            if given is not None and not (isinstance(given, str) and given == "all"):
-                table = X if callable(given) else as_passed
-                estimator.set_params(**{parameter: self._prepared_columns(given, table, names, parameter)})
+            if hasattr(estimator, parameter):
+                estimator.set_params(**{parameter: moved(getattr(estimator, parameter), parameter)})
         sets = getattr(estimator, "attribute_sets", None)
         if sets is not None and not isinstance(sets, str):
             items = sets.items() if hasattr(sets, "items") else enumerate(sets)
-            moved = {name: self._prepared_columns(each, X, names, "attribute_sets") for name, each in items}
-            estimator.set_params(attribute_sets=moved if hasattr(sets, "items") else list(moved.values()))
+            prepared = {name: moved(chosen, "attribute_sets") for name, chosen in items}
+            estimator.set_params(attribute_sets=prepared if hasattr(sets, "items") else list(prepared.values()))
 
-    def _prepared_columns(self, given: Any, X: Any, names: Any, parameter: str) -> list[int]:
+    def _prepared_columns(self, given: Any, X: Any, names: Any, parameter: str) -> Any:
+        """Return the positions of the prepared columns of a selection; None and "all" are returned unchanged."""
+        if given is None or means_all(given):
+            return given
         if self.origins_ is None:
             raise ValueError(
                 f"{parameter} names columns of the raw table, but the columns that this preparation derives from them "

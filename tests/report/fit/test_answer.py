@@ -129,6 +129,7 @@ def test_no_convergence(small):
     with pytest.warns(ConvergenceWarning):
         model = SAREMClassifier(propensity_attributes=["z"], max_iter=1).fit(X, s)
     assert "The fit did not converge" in cautions(model, X, s)
+    assert model_report(model, X, s).answer.sentence.endswith("This estimate is not reliable.")
 
 
 def test_all_labelled(small):

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from scarless.checks.options import check_whole
 from scarless.diagnostics.scar._roles import Roles
-from scarless.engines.blas import trees_on_one_thread
+from scarless.engines.blas import predictions_on_one_thread
 from scarless.label_frequency.held_out_scores import (
     PROBABILITY,
     check_scorer,
@@ -77,7 +77,7 @@ def class_scores(X: Any, s: Vector, w: Vector, *, estimator: Any, cv: int, rng: 
     """
     chosen = [default_classifier(X), _forest(X, ExtraTreesClassifier, 3)] if estimator is None else [estimator]
     limit = 1.0 / (1.0 + np.exp(MAX_LOGIT))
-    with trees_on_one_thread(X.shape[0]):
+    with predictions_on_one_thread(X.shape[0]):
         probabilities = [out_of_fold_scores(model, PROBABILITY, X, s, w, cv, rng) for model in chosen]
     learned = [logit(np.clip(each, limit, 1.0 - limit)) for each in probabilities]
     return np.column_stack([*learned, np.clip(_logistic_scores(X, s, w, cv, rng), -MAX_LOGIT, MAX_LOGIT)])

@@ -18,7 +18,7 @@ from scarless.models import (
 )
 from scarless.models.summary import FEW_LABELS
 from scarless.outside.notices import listed
-from scarless.outside.plain_words import plain
+from scarless.outside.plain_words import OTHER_MODEL, plain
 from scarless.raw.leaks import Leak, advice, notes_on_never_labelled
 from scarless.report.fit.data import Check, FitAnswer, IntervalEstimate, find
 from scarless.report.fit.looks import cautions
@@ -37,6 +37,10 @@ NO_ESTIMATE = (
 )
 MAX_LABELLED_SHARE_CHANGE = 0.25  # largest relative difference of labelled shares between the fit and these rows
 MAX_NAMES = 6  # names in a sentence
+NOT_CONVERGED = (
+    "The fit did not converge: the optimiser stopped before it reached an optimum, so the number of positives is not "
+    f"reliable. {OTHER_MODEL}"
+)
 _MAX_VALUES_NAMED = 2  # values without labels in a sentence
 
 
@@ -135,7 +139,8 @@ def reservation(subject: Subject, changes: AuditChanges | None = None) -> str:
     if subject.never_labelled:
         rows = [f"rows {each.rows}" for each in subject.never_labelled]
         conditions.append(f"if positives among {listed(rows, _MAX_VALUES_NAMED)} are never labelled")
-    if subject.may_be_swapped or contradicted or few:
+    stopped = not getattr(subject.inner, "converged_", True)
+    if subject.may_be_swapped or contradicted or few or stopped:
         return f"not reliable, least of all {', or '.join(conditions)}" if conditions else "not reliable"
     return f"not reliable {', or '.join(conditions)}" if conditions else ""
 
@@ -222,7 +227,7 @@ def _cautions(subject: Subject, found: IntervalEstimate, frequency: float | None
 def _fit_cautions(inner: Any, frequency: float | None, found: IntervalEstimate) -> list[str]:
     reasons = []
     if not getattr(inner, "converged_", True):
-        reasons.append("The fit did not converge: the optimiser stopped before it reached an optimum.")
+        reasons.append(NOT_CONVERGED)
     higher = getattr(inner, "higher_optimum_", None)
     if higher is not None:
         reasons.append(
