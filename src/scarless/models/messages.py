@@ -18,6 +18,7 @@ from scarless.models.summary import (
     SWAPPABLE,
     attribute_names,
     few_labels_remarks,
+    remark_on_heterogeneity,
 )
 from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Solution, Status
@@ -299,7 +300,8 @@ def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[st
             "Propensity bounds are taken as given, and the class prior depends on them. The data can contradict them "
             "only if the models fit clearly better without bounds."
         )
-    if looks.n_looks > 1:
+    remarks += remark_on_heterogeneity(pair)
+    if looks.n_looks > 1 and not looks.objective.heterogeneity:
         remarks.append(
             "Looks are assumed to be independent given the attributes. If rows differ in ways that no attribute "
             "explains, the class prior is too low and intervals are far too short. The fit tests this, and "

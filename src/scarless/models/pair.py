@@ -103,6 +103,7 @@ class PairClassifier(PUClassifier):
     _known: tuple[Any, Engine] | None = None  # a table and its rows for the likelihood, see `with_known_rows`
     # Column outside propensity_attributes that seems to drive the labelling, and its gain in log-likelihood.
     _driver: tuple[int, float] | None = None
+    _takes_heterogeneity = False  # whether the fit allows for rows that differ in ways that no column measures
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
     _has_coefficients = True  # whether both models can be logistic, with coefficients
     _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
@@ -663,6 +664,7 @@ class PairClassifier(PUClassifier):
                 labelled=float(problem.totals.labelled),
                 looks=given.looks,
                 inference=inference,
+                spreads=given.spreads,
             )
         )
         warn_about_units(problem.engine.units, attribute_names(self), type(self).__name__)
@@ -703,6 +705,7 @@ class PairClassifier(PUClassifier):
         assert looks is not None
         self.n_looks_, self.n_audited_ = looks.n_looks, looks.n_audited
         self.false_positive_rate_ = rates_of_looks(problem.objective, inference.parameters, looks.kinds)
+        self.heterogeneity_ = float(problem.objective.heterogeneity)
         self.label_frequencies_ = np.array([inference.label_frequency_of(int(kind)).value for kind in looks.kinds])
         self._looks_warnings = tuple(self._messages_about_looks(given, problem, fit, inference))
         if looks.n_looks == 1 and not looks.n_audited:

@@ -26,6 +26,7 @@ from scarless.numerics.arrays import Matrix, Vector, at_least, at_most, concat, 
 from scarless.numerics.likelihood import logistic_terms, sigmoid_pair
 
 _MIN_DIVISOR = 1e-300  # lower bound of probabilities that are divided by
+_NO_CROSS = np.zeros((0, 0, 0))
 _LOG_IMPOSSIBLE = -1e300  # log-probability of an impossible class; finite, so that 0 times this number is 0
 
 
@@ -59,7 +60,7 @@ class LookTerms(NamedTuple):
     expected_information: Matrix  # expectation of `information` for a positive row
     unlabelled_score: Matrix  # `score` of a row without any label
     log_missed: Vector  # log-probability that a positive row gets no label at its looks
-    cross: Any = None  # minus the mixed second derivatives of log A, (rows, kinds, kinds); None without random shifts
+    cross: Any = _NO_CROSS  # minus the second derivatives of log A, (rows, kinds, kinds); empty without random shifts
 
 
 class RowInformation(NamedTuple):
@@ -68,7 +69,7 @@ class RowInformation(NamedTuple):
     diagonal: Matrix
     omega: Vector
     along: Matrix  # c
-    cross: Any = None  # with random shifts: entries of D beside its diagonal, for the logits v
+    cross: Any = _NO_CROSS  # with random shifts: D of the logits v, which is then not diagonal; (rows, kinds, kinds)
 
 
 class _Propensities(NamedTuple):
@@ -84,7 +85,7 @@ class _Propensities(NamedTuple):
     expected_information: Matrix
     unlabelled_score: Matrix
     log_missed: Vector
-    cross: Any = None
+    cross: Any = _NO_CROSS
 
 
 def _propensities(v: Matrix, labels: Matrix, looks: Matrix) -> _Propensities:
@@ -272,7 +273,7 @@ def observed_look_information(terms: LookTerms) -> RowInformation:
     found = _information(
         terms, terms.q, terms.not_q, terms.q * terms.not_q, (terms.information, terms.score), terms.labels
     )
-    return found if terms.cross is None else found._replace(cross=terms.q[:, None, None] * terms.cross)
+    return found if not terms.cross.size else found._replace(cross=terms.q[:, None, None] * terms.cross)
 
 
 def expected_look_information(terms: LookTerms) -> RowInformation:
@@ -284,7 +285,7 @@ def expected_look_information(terms: LookTerms) -> RowInformation:
     information (:math:`\omega = 0`), which is larger, is used instead, as in EM. The same applies to random shifts.
     """
     xp = namespace_of(terms.f)
-    if terms.h is not None or terms.cross is not None:
+    if terms.h is not None or terms.cross.size:
         complete = (terms.expected_information, terms.score)
         return _information(terms, terms.f, terms.not_f, xp.zeros_like(terms.f), complete, terms.labels)
     unseen = terms.f * xp.exp(terms.log_missed)

@@ -336,7 +336,7 @@ class LooksLikelihood:
         """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
         logits = self.logits
         weights = {(j, j): w * found.diagonal[:, logit.column] for j, logit in enumerate(logits)}
-        if found.cross is not None:
+        if found.cross.size:
             weights |= {
                 (j, k): w * found.cross[:, j - 1, k - 1]
                 for j in range(1, 1 + self.n_kinds)
@@ -409,7 +409,7 @@ def _scaled_with_ones(X: Any, scale: Vector) -> Any:
     return out
 
 
-def detection_curve(X: Any, rows: Rows, objective: PairObjective, beta: Vector, order: Any) -> tuple[Vector, Vector]:
+def detection_curve(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, order: Any) -> tuple[Vector, Vector]:
     r"""Return the expected numbers of positives with a label after each look in `order`, and of all positives.
 
     Both are sums over a block. The first numbers are :math:`\sum_i f_i (1 - \prod_{k \le K} (1 - e_{ik}))` for each

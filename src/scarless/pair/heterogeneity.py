@@ -24,6 +24,7 @@ from scarless.pair.problem import PairProblem, changed
 #: Standard deviations of the logits of propensities that are compared. By judgement: with a larger standard deviation,
 #: nearly all positives would be seen at every look or at none.
 DEVIATIONS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
+ESTIMATE = "estimate"
 #: Fewer looks at each row do not determine the standard deviation: with two looks, any agreement of labels can also be
 #: a higher propensity of all rows.
 MIN_LOOKS_FOR_HETEROGENEITY = 3
@@ -114,9 +115,9 @@ def _on_logit_scale(inference: PairInference, functional: Functional) -> tuple[f
     return float(logit(functional.value)), inference.error_of(functional) / slope
 
 
-def likeliest_deviation(fits: tuple[SpreadFit, ...]) -> float:
-    """Return the standard deviation with the highest likelihood for the normal form, by a parabola through three."""
-    deviations, values = _normal_profile(fits)
+def likeliest_deviation(fits: tuple[SpreadFit, ...], form: str = NORMAL) -> float:
+    """Return the standard deviation with the highest likelihood for a form, by a parabola through three."""
+    deviations, values = _profile(fits, form)
     top = int(np.argmax(values))
     if not 0 < top < deviations.size - 1:
         return float(deviations[top])
@@ -127,21 +128,35 @@ def likeliest_deviation(fits: tuple[SpreadFit, ...]) -> float:
 
 def deviation_interval(fits: tuple[SpreadFit, ...], level: float) -> Interval:
     """Return the standard deviations that the likelihood of the normal form does not reject."""
-    deviations, values = _normal_profile(fits)
+    deviations, values = _profile(fits, NORMAL)
     fine = np.linspace(deviations[0], deviations[-1], FINE_STEPS)
     along = np.asarray(PchipInterpolator(deviations, values)(fine))
     inside = fine[along >= along.max() - 0.5 * quantile(level) ** 2]
     return Interval(float(inside[0]), float(inside[-1]))
 
 
-def _normal_profile(fits: tuple[SpreadFit, ...]) -> tuple[Vector, Vector]:
-    own = [fit for fit in fits if fit.form == NORMAL]
+def _profile(fits: tuple[SpreadFit, ...], form: str) -> tuple[Vector, Vector]:
+    own = [fit for fit in fits if fit.form == form]
     return np.array([fit.deviation for fit in own]), np.array([fit.log_likelihood for fit in own])
 
 
-def best_of_each_form(fits: tuple[SpreadFit, ...]) -> list[SpreadFit]:
-    """Return, for each form, the fit with the highest likelihood."""
-    return [max((fit for fit in fits if fit.form == form), key=lambda fit: fit.log_likelihood) for form in MIXING_FORMS]
+class FormOfSpread(NamedTuple):
+    """A form of the random shift at its likeliest standard deviation."""
+
+    form: str
+    class_prior: float
+    behind: float  # log-likelihood below that of the likeliest form
+
+
+def compare_forms(fits: tuple[SpreadFit, ...]) -> list[FormOfSpread]:
+    """Return the class prior of each form, and how much less likely than the likeliest form it is."""
+    tops = {form: _profile(fits, form)[1].max() for form in MIXING_FORMS}
+    found = []
+    for form in MIXING_FORMS:
+        centres = np.array([fit.class_prior[0] for fit in fits if fit.form == form])
+        at = np.interp(likeliest_deviation(fits, form), _profile(fits, form)[0], centres)
+        found.append(FormOfSpread(form, float(expit(at)), float(max(tops.values()) - tops[form])))
+    return found
 
 
 def share_interval(fits: tuple[SpreadFit, ...], share: str, level: float) -> Interval:

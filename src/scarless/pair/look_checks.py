@@ -361,7 +361,7 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     looks or audits, it also uses how often looks agree. In large tables, a part is tested first, and all rows are
     tested if a statistic of the part is large.
     """
-    if getattr(problem.objective, "heterogeneity", 0.0) or not _can_be_tested(problem):
+    if problem.objective.heterogeneity or not _can_be_tested(problem):
         return []
     n_looks = labels.shape[1]
     pairs = list(combinations(range(n_looks), 2)) if n_looks <= MAX_LOOKS_PAIRED else _neighbours(n_looks)

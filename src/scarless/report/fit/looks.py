@@ -7,6 +7,7 @@ import numpy as np
 from scarless.diagnostics.audits.changes import AuditChanges, AuditComparison
 from scarless.diagnostics.fit.examination import Examination, LabelCounts, compare_audits
 from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject
+from scarless.models.summary import remark_on_heterogeneity
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import listed
 from scarless.report.fit.data import Check, Checked, Mark, NamedValue, NumberTable, Picture
@@ -68,6 +69,8 @@ def make_given(subject: Subject) -> tuple[NamedValue, ...]:
         if facts.same_propensity:
             break
     found.append(NamedValue("Negatives that get a label", _rates(facts)))
+    if facts.heterogeneity[0]:
+        found.append(NamedValue("Differences between rows that no column measures", _spread(*facts.heterogeneity)))
     return tuple(found)
 
 
@@ -86,6 +89,11 @@ def _prior(subject: Subject) -> tuple[float, Any]:
 
 def _estimate(value: float, interval: Any) -> str:
     return share(value) if interval is None else f"{share(value)} ({share_range(interval.low, interval.high)})"
+
+
+def _spread(value: float, interval: Any) -> str:
+    known = "given" if interval is None else f"estimated, {interval.low:.1f} to {interval.high:.1f}"
+    return f"standard deviation {value:.1f} of the log-odds of a label ({known})"
 
 
 def _rates(facts: Any) -> str:
@@ -224,7 +232,8 @@ def several_looks(key: str, title: str, exam: Examination) -> Check:
         )
         if not enough_audits:
             verdict += f" Without {ENOUGH_AUDITS} or more audits, it is uncertain whether the looks are independent."
-    details = [LOOK_ASSUMPTION]
+    details = [] if facts.heterogeneity[0] else [LOOK_ASSUMPTION]
+    details += [text(remark, 2000) for remark in remark_on_heterogeneity(subject.inner.fitted_pair_)]
     if facts.rate_is == "none":
         details.append(LABEL_ASSUMPTION)
     details.append(
