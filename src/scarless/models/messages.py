@@ -347,13 +347,15 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
     together = bool(pairs) and float(np.median([gap.z_score for gap in pairs])) >= _MIN_MEDIAN_OF_PAIRS
     spread = heterogeneity_gap(problem, fit, max_iter=max_iter) if together else None
     rate = rate_gap(problem, fit, max_iter=max_iter)
-    causes = messages_about_causes(rate, spread, looks.n_looks)
+    agreeing = message_about_pairs(pairs, looks.names)
+    # With two looks, the message about the pair names copies as well as differences between rows.
+    causes = [] if agreeing and looks.n_looks == 2 else messages_about_causes(rate, spread, looks.n_looks)
     found = causes or message_about_rate(rate)
     if fit.converged:
         found += message_about_bounds(bound_gap(problem, fit, max_iter=max_iter))
         found += message_about_offset(offset_gap(problem, fit, max_iter=max_iter))
         if not causes:
-            found += message_about_pairs(pairs, looks.names)
+            found += agreeing
         if looks.n_looks > 1 and not causes:
             gap = prior_gap(problem, fit, given.labels, looks.kinds, max_iter=max_iter)
             found += message_about_prior(gap, audited=looks.n_audited > 0)
@@ -479,9 +481,9 @@ def message_about_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str
     if worst.z_score > 0:
         return [
             f"{one} and {other} agree more often than independent looks would, by {worst.z_score:.1f} standard errors. "
-            "Either one look is partly a copy of the other (leave one out), or rows differ in ways that no attribute "
-            "explains, or the models are of the wrong form. In the first two cases the class prior is too low. To "
-            "find out which case it is, audit unlabelled rows."
+            "Either one look is partly a copy of the other (leave one out), or rows differ in how easily they are "
+            "seen, in ways that no column measures, or the models are of the wrong form. In the first two cases the "
+            "class prior is too low. To find out which case it is, audit unlabelled rows."
         ]
     return [
         f"{one} and {other} agree less often than independent looks would, by {-worst.z_score:.1f} standard errors. If "

@@ -348,20 +348,23 @@ class SAREMClassifier(PairClassifier):
         with one_thread_if_narrow(problem.n_parameters):  # once for all passes
             problem = problem.with_pseudo_observations(max(check_known(self.known).pseudo_weight, 0.0))
             progress = _print_iteration if self.verbose else None
+            self._refuse_heterogeneity_of_wide_models(problem.n_parameters)
             if labelling_of(self).heterogeneity == ESTIMATE:
                 given, problem = self._with_estimated_heterogeneity(given, problem, tol)
             found = self._fit_from_starts(problem, self.n_starts, tol, rng=rng, progress=progress)
         self._store_fit(given, problem, found)
 
+    def _refuse_heterogeneity_of_wide_models(self, n_parameters: int) -> None:
+        if labelling_of(self).heterogeneity and n_parameters > MAX_MATRIX_PARAMETERS:
+            raise ValueError(
+                f"heterogeneity needs models with at most {MAX_MATRIX_PARAMETERS} parameters together, but these "
+                f"models have {n_parameters}. Give the models fewer columns."
+            )
+
     def _with_estimated_heterogeneity(
         self, given: Given, problem: PairProblem, tol: float
     ) -> tuple[Given, PairProblem]:
         """Estimate by how much rows differ in ways that no column measures; return input and problem with it."""
-        if problem.n_parameters > MAX_MATRIX_PARAMETERS:
-            raise ValueError(
-                f"heterogeneity='estimate' needs models with at most {MAX_MATRIX_PARAMETERS} parameters together, but "
-                f"these models have {problem.n_parameters}. Give the models fewer columns."
-            )
         alone = best_fit(problem, FitOptions(max(tol, PROFILE_TOL), self.max_iter))
         spreads = profile_of_spread(problem, alone.parameters, max_iter=self.max_iter)
         problem = with_spread(problem, likeliest_deviation(spreads))

@@ -25,9 +25,10 @@ _INTERCEPT_ONLY = Design.of(np.arange(0))
 _MAX_LOGITS_IN_PAIRS = 4  # With more logits, one product of all columns is faster than products of pairs of logits.
 
 
-#: Nodes of the distribution of a random shift. Evidence: with five looks and standard deviations of 2 and 4, the
-#: log-likelihood of a row differs from its integral by less than 1e-6 and 2e-3.
-MIXING_NODES = 21
+#: Number of nodes of the distribution of a random shift, and of standard deviations on each side of 0 that they cover.
+#: Evidence: with three and five looks and standard deviations of 1, 2, 3 and 5, the probability of each number of
+#: labels differs from its integral by at most 3e-4, 1e-5, 5e-5 and 2e-2 of itself.
+MIXING_NODES, MIXING_RANGE = 31, 5.0
 NORMAL, LOW_TAIL, HIGH_TAIL = "normal", "low tail", "high tail"
 MIXING_FORMS = (NORMAL, LOW_TAIL, HIGH_TAIL)
 
@@ -36,17 +37,20 @@ MIXING_FORMS = (NORMAL, LOW_TAIL, HIGH_TAIL)
 def mixing_of(deviation: float, form: str = NORMAL) -> Mixing:
     """Return the distribution of a random shift with mean 0 and this standard deviation.
 
-    "normal": nodes of Gauss and Hermite. "low tail": the logarithm of an exponential variable, so that many rows are
-    hardly ever labelled; "high tail": its mirror image. Both have nodes at the middle quantiles of equal parts.
+    "normal": nodes at equal distances, by the trapezoidal rule, which converges faster here than Gauss-Hermite
+    quadrature, because a logistic function of the shift is no polynomial. "low tail": the logarithm of an exponential
+    variable, so that many rows are hardly ever labelled; "high tail": its mirror image. Both have nodes at the middle
+    quantiles of equal parts.
 
     Examples
     --------
     >>> shifts, weights = mixing_of(2.0, "low tail")
     >>> round(min(shifts), 1), round(max(shifts), 1), len(weights)
-    (-5.2, 3.1, 21)
+    (-5.8, 3.2, 31)
     """
     if form == NORMAL:
-        z, w = np.polynomial.hermite_e.hermegauss(MIXING_NODES)
+        z = np.linspace(-MIXING_RANGE, MIXING_RANGE, MIXING_NODES)
+        w = np.exp(-0.5 * z**2)
     else:
         middle = (np.arange(MIXING_NODES) + 0.5) / MIXING_NODES
         z, w = np.log(-np.log1p(-middle)) * (1.0 if form == LOW_TAIL else -1.0), np.ones(MIXING_NODES)

@@ -23,7 +23,7 @@ from scarless.pair.problem import PairProblem, changed
 
 #: Standard deviations of the logits of propensities that are compared. By judgement: with a larger standard deviation,
 #: nearly all positives would be seen at every look or at none.
-DEVIATIONS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)
+DEVIATIONS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 ESTIMATE = "estimate"
 #: Fewer looks at each row do not determine the standard deviation: with two looks, any agreement of labels can also be
 #: a higher propensity of all rows.
