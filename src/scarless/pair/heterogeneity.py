@@ -66,10 +66,12 @@ def fits_over_spread(
         at, highest = start, -np.inf
         for deviation in deviations:
             made = _fit_with(problem, deviation, form, at, max_iter)
-            if made is None or made[0].log_likelihood < highest - MAX_LOSS:
+            if made is None:
+                break
+            found.append(made)
+            if made[0].log_likelihood < highest - MAX_LOSS:
                 break
             at, highest = made[1].parameters, max(highest, made[0].log_likelihood)
-            found.append(made)
     return found
 
 
@@ -78,6 +80,11 @@ def profile_of_spread(problem: PairProblem, start: Vector, *, max_iter: int) -> 
     found = []
     for form in MIXING_FORMS:
         own = fits_over_spread(problem, start, forms=(form,), max_iter=max_iter)
+        if not own:
+            raise ValueError(
+                "heterogeneity='estimate' needs a fit that converges, and none does. Raise max_iter, scale the columns, "
+                "or use a stronger penalty (lower C)."
+            )
         for _ in range(MAX_REFINEMENTS):
             middles = _middles_to_add([fit for fit, _ in own])
             nearest = max(own, key=lambda each: each[0].log_likelihood)[1].parameters
