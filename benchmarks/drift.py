@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit
@@ -19,7 +20,6 @@ from scipy.special import expit
 from benchmarks.runner import add_record_option, append_row, command_parser, print_table, read_rows, record_table
 from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
 from scarless.diagnostics import detect_drift
-from scarless.diagnostics.drift.result import judge
 
 NAME = "drift"
 METHODS = {"logistic": SAREMClassifier, "search": SAREMClassifierCV, "stack": SARStackingClassifier}
@@ -73,13 +73,11 @@ def score(case: str, method: str, seed: int) -> dict[str, object]:
         "method": method,
         "seed": seed,
         "verdict": found.verdict,
-        "without_labels": judge(columns, None, N_NEW)[0],
+        "without_labels": replace(found, labels=None).verdict,
         "p_labels": labels.p_value,
         "p_total": labels.total.p_value,
         "p_bins": labels.bins.p_value,
         "p_column": min(each.p_value for each in labels.columns),
-        "auc": columns.auc,
-        "p_auc": columns.auc_p_value,
         "p_moved": min(each.p_adjusted for each in columns.columns),
         "moved": len(columns.moved),
         "preference": labels.preference,
@@ -108,10 +106,10 @@ def table(record: bool) -> None:
             if not rows:
                 continue
             shares = [np.mean([row["verdict"] == verdict for row in rows]) for verdict in VERDICTS]
-            shares += [np.mean([row[name] < 0.05 for row in rows]) for name in ("p_labels", "p_total", "p_auc")]
+            shares += [np.mean([row[name] < 0.05 for row in rows]) for name in ("p_labels", "p_total")]
             shares += [np.mean([row["moved"] > 0 for row in rows]), np.mean([row["covered"] for row in rows])]
             lines.append([f"{case}, {method}", f"{len(rows)}", *(f"{share:.3f}" for share in shares)])
-    heads = ["case", "months", *VERDICTS, "labels differ", "total differs", "AUC differs", "columns moved", "coverage"]
+    heads = ["case", "months", *VERDICTS, "labels differ", "total differs", "columns moved", "coverage"]
     print_table(heads, lines)
     if record:
         record_table(NAME, "rates", heads, lines)

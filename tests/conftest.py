@@ -26,7 +26,6 @@ from tests.engines.shards import in_pieces
 from tests.helpers import make_two_optima, simulate
 from threadpoolctl import threadpool_limits
 
-from scarless.diagnostics.drift import columns
 from scarless.diagnostics.fit import examination
 from scarless.engines import open_rows
 from scarless.experiments import Spec
@@ -162,14 +161,6 @@ def few_trial_fits(request):
     with pytest.MonkeyPatch.context() as patch:
         if {"analysis", "cli", "report"} & set(request.path.relative_to(TESTS).parts):
             patch.setattr(starts, "TRIAL_FITS", 3)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def few_trees():
-    """Use fewer trees in the classifier of new against old rows, which takes most of the time of `detect_drift`."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "N_TREES", 8)
         yield
 
 

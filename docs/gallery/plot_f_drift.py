@@ -62,7 +62,7 @@ for number, (name, change) in enumerate(changes.items(), start=1):
 DriftDisplay(found["older patients"], part="columns").plot()
 
 # %%
-# Without labels, nothing shows whether the model holds for the new patients. The verdict is then to fit again.
+# Without labels, nothing shows whether the model holds for the new patients, of whom it expects more to be ill.
 rows, _, _ = month(2, older=6.0)
 print(detect_drift(model, rows, reference=table).reason)
 

@@ -58,7 +58,7 @@ def test_an_existing_check_is_not_overwritten(predict, tmp_path):
     assert not (tmp_path / "ranked.csv").exists()
     assert (tmp_path / "drift.json").read_text() == "mine"
     assert predict("--out", "ranked.csv", "--force")[0] == 0
-    assert json.loads((tmp_path / "drift.json").read_text())["schema"] == 1
+    assert json.loads((tmp_path / "drift.json").read_text())["schema"] == 2
 
 
 def test_labels_may_have_another_name_or_be_absent(predict, place, tmp_path):
@@ -80,6 +80,18 @@ def test_nothing_is_written_if_a_column_has_text_instead_of_numbers(predict, tmp
     assert "Column 'age' held numbers in the fit" in said.err
     assert not (tmp_path / "ranked.csv").exists()
     assert not (tmp_path / "drift.html").exists()
+
+
+def test_another_unit_is_the_first_thing_said(predict, tmp_path):
+    table = make_patients(200, seed=5)
+    table.assign(age=12 * table["age"]).to_csv(tmp_path / "months.csv", index=False)
+    code, said = predict("--out", "ranked.csv", file=tmp_path / "months.csv")
+    assert code == 0
+    [line] = [line for line in said.out.splitlines() if line.startswith("Is the model still right?")]
+    assert line.startswith(
+        "Is the model still right? This cannot be said. Column 'age' is about 12 times larger than in the fit: was its "
+        "unit changed?"
+    )
 
 
 def test_an_empty_file_is_refused(predict, tmp_path):

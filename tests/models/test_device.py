@@ -21,7 +21,9 @@ from scarless import (
 )
 from scarless.diagnostics import bootstrap_intervals
 from scarless.engines import device, lockstep
-from scarless.numerics.arrays import in_numpy, namespace_of
+from scarless.numerics.arrays import in_float64, in_numpy, namespace_of
+from scarless.numerics.linear import Design
+from scarless.numerics.objectives import Curvature, LogisticPair
 from scarless.pair import starts
 
 strict = pytest.importorskip("array_api_strict")
@@ -320,6 +322,16 @@ def test_large_tables_are_read_in_blocks(data, there, monkeypatch):
     monkeypatch.setattr("scarless.engines.device._BLOCK_NUMBERS", 4 * 128)
     blocks = sklearn.clone(MODELS["pair"]).fit(there(X), there(s))
     np.testing.assert_allclose(blocks.coef_, whole.coef_, rtol=1e-9)
+
+
+def test_sums_of_a_faster_function_are_numpy_arrays(data, there, monkeypatch):
+    """A fast function may leave a case to the ordinary one, whose sums are still on the device."""
+    X, s, _ = data
+    monkeypatch.setattr(device, "fused_version", lambda function, X: function)
+    engine = device.DeviceEngine(in_float64(there(X)), {"s": there(s), "w": there(np.ones(len(s)))})
+    pair = LogisticPair(Design.of(np.arange(2)), Design.of(np.arange(2, 3)))
+    sums = engine.total(pair.sums, np.zeros(pair.n_parameters), Curvature.DIAGONAL)
+    assert all(isinstance(field, np.ndarray) for field in sums)
 
 
 def test_no_part_of_the_rows_is_fitted_first_if_a_pass_over_all_rows_is_fast(data, there, monkeypatch):

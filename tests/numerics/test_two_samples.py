@@ -5,10 +5,8 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
-from sklearn.metrics import roc_auc_score
 
 from scarless.numerics.two_samples import (
-    area_under_curve,
     count_p_value,
     fit_shift,
     homogeneity_p_value,
@@ -59,19 +57,6 @@ def test_small_bins_are_pooled():
     old, new = np.array([100.0, 90.0, 1.0, 4.0]), np.array([100.0, 90.0, 4.0, 1.0])
     pooled = homogeneity_p_value(np.array([100.0, 95.0]), np.array([100.0, 95.0]))
     assert homogeneity_p_value(old, new) == pytest.approx(pooled)
-
-
-@pytest.mark.parametrize(("n", "m"), [(40, 25), (40, 2), (2, 25)])
-def test_area_and_its_variance_against_scikit_learn_and_all_pairs(n, m):
-    rng = np.random.default_rng(1)
-    old, new = rng.integers(6, size=n).astype(float), rng.integers(2, 8, size=m).astype(float)
-    found = area_under_curve(old, new)
-    y = np.repeat([0, 1], [n, m])
-    assert found.value == pytest.approx(roc_auc_score(y, np.concatenate([old, new])))
-    pairs = (new[:, None] > old) + 0.5 * (new[:, None] == old)
-    by_hand = pairs.mean(axis=1).var(ddof=1) / m + pairs.mean(axis=0).var(ddof=1) / n
-    assert found.variance == pytest.approx(by_hand)
-    assert found.null_variance == pytest.approx((n + m + 1) / (12 * n * m))
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.05], ids=["no false positives", "false positives"])

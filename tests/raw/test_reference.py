@@ -10,7 +10,6 @@ from scarless import SAREMClassifier, TableClassifier, load, save
 from scarless.raw.reference import (
     CATEGORY,
     DATE,
-    MAX_CELLS,
     MAX_COLUMNS,
     NUMBER,
     TEXT,
@@ -61,8 +60,8 @@ def test_kinds_counts_and_sample():
     assert columns["age"].counts.sum() == 400
     assert columns["age"].counts[-1] == table["age"].isna().sum()
     codes = code_matrix(found, table, model.prepare(table))
-    assert found.codes.shape == codes.shape
-    np.testing.assert_array_equal(found.codes, codes)  # fewer rows than the largest sample
+    for j, column in enumerate(found.named(list(table.columns))):
+        np.testing.assert_array_equal(np.bincount(codes[:, j], minlength=column.n_bins), column.counts)
     assert 0 < found.labelled < 1
 
 
@@ -98,13 +97,6 @@ def test_texts_ids_and_rare_categories_are_not_stored():
     assert not any(isinstance(value, str) and "patient" in value for value in vars(found).values())
 
 
-def test_the_same_seed_gives_the_same_description():
-    table = pd.DataFrame({"x": np.random.default_rng(0).normal(size=9000)})
-    one, same, other = (describe_rows(table, seed=seed).codes for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one, same)
-    assert (one != other).any()
-
-
 def test_the_addition_to_the_model_file_is_small_for_many_and_wide_columns(tmp_path):
     rng = np.random.default_rng(0)
     n, n_numbers, n_texts = 1000, 500, 80
@@ -119,13 +111,12 @@ def test_the_addition_to_the_model_file_is_small_for_many_and_wide_columns(tmp_p
     model.reference_ = describe_rows(table, first=["category 1"])
     save(model, tmp_path / "with.skops")
     added = (tmp_path / "with.skops").stat().st_size - (tmp_path / "without.skops").stat().st_size
-    assert 50_000 < added <= 200_000
+    assert 20_000 < added <= 110_000
     found = load(tmp_path / "with.skops").reference_
     assert found.places.size == MAX_COLUMNS
     assert found.n_left_out == n_numbers + n_texts - MAX_COLUMNS
-    assert found.codes.size <= MAX_CELLS
     assert found.named(list(table.columns))[0].name == "category 1"
-    np.testing.assert_array_equal(found.codes, model.reference_.codes)
+    np.testing.assert_array_equal(found.counts, model.reference_.counts)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_the_page_is_self_contained_and_says_the_verdict_first(found):
 
 
 def test_the_page_without_labels_reference_and_positives(found):
-    bare = replace(found, labels=None, columns=None, positives=None, positives_if_prior_changed=None, verdict="unknown")
+    bare = replace(found, labels=None, columns=None, positives=None, positives_if_prior_changed=None)
     page = Texts(drift_page(bare))
     assert "Labels: there are none" in page.text
     assert "Columns: not compared." in page.text
@@ -55,9 +55,17 @@ def test_the_page_without_labels_reference_and_positives(found):
     assert column_panel(bare) is None
 
 
+def test_no_predictions_are_drawn_if_a_column_must_be_corrected(found):
+    wrong = replace(found, columns=replace(found.columns, wrong_types=("x0",)))
+    page = Texts(drift_page(wrong))
+    assert "Labels: their predicted number rests on columns that must be corrected first." in page.text
+    assert "Labels by" not in page.text
+    assert sum(tag == "svg" for tag, _ in page.tags) == 1  # of the columns
+
+
 def test_json_has_all_numbers(found):
     read = json.loads(drift_json(found, {"model": "m"}))
-    assert read["schema"] == 1
+    assert read["schema"] == 2
     assert read["verdict"] == "look at the labelling"
     assert read["labels"]["groups"][0]["observed"] == [float(found.n_labelled)]
     assert len(read["columns"]) == 4

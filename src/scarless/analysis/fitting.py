@@ -73,8 +73,8 @@ def reference_rows(
 ) -> ReferenceRows:
     """Return the description of the rows of the fit that the model file stores to detect drift."""
     named = [name for name in settings.propensity_attributes if name != ALL]
-    given: dict[str, Any] = {"first": named, "seed": settings.seed}
-    return describe_rows(X, prepared=prepared, origins=classifier.origins_, labelled=labelled, weight=weight, **given)
+    origins = classifier.origins_
+    return describe_rows(X, prepared=prepared, origins=origins, labelled=labelled, weight=weight, first=named)
 
 
 def fit_model(

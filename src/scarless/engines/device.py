@@ -98,7 +98,7 @@ class DeviceEngine:
         """Return the sum over blocks of ``block_function(X, rows, *parameters)``, field by field."""
         function = fused_version(block_function, self.X)
         if function is not None and _kind(self.X) == "float64":  # Kernels need little memory, so one block is enough.
-            return function(self.X, self._whole(), *parameters)
+            return add_up([function(self.X, self._whole(), *parameters)])
         return add_up((function or block_function)(X, rows, *parameters) for X, rows in self._blocks())
 
     def derive(

@@ -80,32 +80,6 @@ def homogeneity_p_value(old: Vector, new: Vector) -> float:
     return float(stats.chi2.sf(float((np.square(counts - expected) / expected).sum()), len(counts) - 1))
 
 
-class AreaUnderCurve(NamedTuple):
-    """AUC of scores of new against old rows, with two variances: in general (DeLong), and if both are alike."""
-
-    value: float
-    variance: float
-    null_variance: float
-
-
-def area_under_curve(old: Vector, new: Vector) -> AreaUnderCurve:
-    """Return the probability that a new row has a higher score than an old row; ties count one half.
-
-    DeLong, DeLong and Clarke-Pearson (1988), Biometrics 44.
-
-    Examples
-    --------
-    >>> area_under_curve(np.array([0.0, 1.0]), np.array([1.0, 2.0])).value
-    0.875
-    """
-    both = stats.rankdata(np.concatenate([old, new]))
-    n, m = old.size, new.size
-    above = (both[n:] - stats.rankdata(new)) / n  # share of old rows below each new row
-    below = 1.0 - (both[:n] - stats.rankdata(old)) / m
-    variance = (np.var(above, ddof=1) / m if m > 1 else 0.25) + (np.var(below, ddof=1) / n if n > 1 else 0.25)
-    return AreaUnderCurve(float(above.mean()), float(variance), (n + m + 1.0) / (12.0 * n * m))
-
-
 class FittedShift(NamedTuple):
     """A common shift of logits that fits labels best, with its information and log-likelihood gain."""
 

@@ -1,8 +1,8 @@
 """Reference rows: a coarse description of the rows of a fit, which the model file stores to detect drift later.
 
 Every column is divided into bins: quantiles for numbers, categories for texts with few different values. Stored are the
-edges of the bins, the number of rows in each bin, and the bins of a random sample of rows. The values of single rows,
-texts with many different values, identifiers and labels are not stored.
+edges of the bins and the number of rows in each bin. Single rows, texts with many different values, identifiers and
+labels are not stored.
 """
 
 import json
@@ -21,9 +21,7 @@ from scarless.numerics.arrays import Vector
 from scarless.numerics.two_samples import bin_sums
 from scarless.raw.dates import read_dates
 
-MAX_COLUMNS = 300  # described columns; with MAX_CELLS, the description needs less than 200 kB
-MAX_CELLS = 90_000  # bytes of the sample: rows times columns
-MAX_SAMPLE_ROWS = 3_000
+MAX_COLUMNS = 300  # described columns; the description needs less than 110 kB
 N_BINS = 20  # bins of a number
 MAX_LEVELS = 20  # a column of texts with more different values is described by its prepared numbers
 MIN_LEVEL_ROWS = 5  # categories of fewer rows are pooled, so that no category describes a single person
@@ -62,7 +60,7 @@ class ReferenceColumn(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReferenceRows:
-    """Bins of the columns of a fit, and the bins of a random sample of its rows.
+    """Bins of the columns of a fit.
 
     The names of columns are not stored: `places` are positions among the columns of the model.
     """
@@ -71,7 +69,6 @@ class ReferenceRows:
     columns: str  # JSON: kind, number of edges, categories and prepared column of each described column
     edges: Vector  # edges of all columns, one column after the other
     counts: NDArray[np.float32]  # weights of all bins, one column after the other
-    codes: NDArray[np.uint8]  # bins of the sampled rows: a line for each row, a column for each described column
     n_rows: int
     n_effective: float  # number of rows with equal weights that would be as informative
     labelled: float  # share of rows with a label; -1 if it is unknown
@@ -106,7 +103,6 @@ def describe_rows(
     labelled: Any = None,
     weight: Vector | None = None,
     first: Sequence[str] = (),
-    seed: int = 0,
 ) -> ReferenceRows:
     """Return the description of the rows of a fit.
 
@@ -121,11 +117,9 @@ def describe_rows(
     labelled : array of shape (n_rows,), optional
         Which rows have a label.
     weight : array of shape (n_rows,), optional
-        Weight of each row; 1 by default. The sample is drawn in proportion to it.
+        Weight of each row; 1 by default.
     first : list of str
         Columns that are described first, if there are too many columns.
-    seed : int, default=0
-        Seed of the sample.
 
     Returns
     -------
@@ -135,7 +129,7 @@ def describe_rows(
     w = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
     order = sorted(range(len(names)), key=lambda j: names[j] not in set(first))
     places: list[int] = []
-    found: list[tuple[ReferenceColumn, NDArray[np.uint8]]] = []
+    found: list[ReferenceColumn] = []
     left_out, characters = 0, 0
     for place in order:
         if len(found) >= MAX_COLUMNS:
@@ -144,32 +138,20 @@ def describe_rows(
         allowed = MAX_LEVEL_CHARACTERS - characters
         for column in _describe(names[place], place, X, prepared, origins, w, allowed)[: MAX_COLUMNS - len(found)]:
             characters += sum(map(len, column.levels))
-            codes = column_codes(column, X, place, prepared)
-            counts = bin_sums(codes, w, column.n_bins)
-            found.append((column._replace(counts=counts), codes))
+            counts = bin_sums(column_codes(column, X, place, prepared), w, column.n_bins)
+            found.append(column._replace(counts=counts))
             places.append(place)
-    rng, n_sample = np.random.default_rng(seed), min(n_rows, MAX_SAMPLE_ROWS, MAX_CELLS // max(len(found), 1))
-    chosen = _sample(w, n_sample, rng)
-    every = np.zeros((n_rows, 0), dtype=np.uint8) if not found else np.column_stack([codes for _, codes in found])
-    text = json.dumps([[c.kind, int(c.edges.size), list(c.levels), c.prepared] for c, _ in found], ensure_ascii=False)
+    text = json.dumps([[c.kind, int(c.edges.size), list(c.levels), c.prepared] for c in found], ensure_ascii=False)
     return ReferenceRows(
         places=np.asarray(places, dtype=np.int32),
         columns=text,
-        edges=np.concatenate([np.empty(0), *(column.edges for column, _ in found)]),
-        counts=np.concatenate([np.empty(0), *(column.counts for column, _ in found)]).astype(np.float32),
-        codes=np.ascontiguousarray(every[chosen]),
+        edges=np.concatenate([np.empty(0), *(column.edges for column in found)]),
+        counts=np.concatenate([np.empty(0), *(column.counts for column in found)]).astype(np.float32),
         n_rows=n_rows,
         n_effective=float(w.sum() ** 2 / max(float(w @ w), 1e-300)),
         labelled=-1.0 if labelled is None else float(w @ np.asarray(labelled, dtype=np.float64) / w.sum()),
         n_left_out=left_out,
     )
-
-
-def _sample(w: Vector, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw row numbers: without replacement, or in proportion to unequal weights with replacement."""
-    if np.ptp(w) == 0:
-        return np.sort(rng.choice(w.size, n, replace=False))
-    return np.sort(rng.choice(w.size, n, p=w / w.sum()))
 
 
 def _names(X: Any) -> list[str]:

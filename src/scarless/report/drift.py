@@ -12,7 +12,7 @@ from scarless.report.fit.page import FOREST_TOP, NAME_WIDTH, RIGHT, ROW, short, 
 from scarless.report.tables import Table, section, table
 from scarless.report.words import count, text
 
-SCHEMA = 1  # version of drift.json
+SCHEMA = 2  # version of drift.json
 MAX_COLUMNS_DRAWN, MAX_COLUMNS_LISTED = 15, 300
 STATUS = {FINE: ("good", "fine"), REFIT: ("bad", "refit"), LABELLING: ("bad", "look at the labelling"),
           UNKNOWN: ("open", "unknown")}  # fmt: skip

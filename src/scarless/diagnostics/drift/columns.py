@@ -6,23 +6,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import StratifiedKFold
 
 from scarless.diagnostics.scar._pair_tests import SIGNIFICANT
 from scarless.numerics import two_samples
 from scarless.numerics.arrays import Vector
 from scarless.numerics.label_tests import holm
-from scarless.numerics.uncertainty import quantile
 from scarless.raw.reference import (
     CATEGORY,
     DATE,
+    NUMBER,
     TEXT,
     ReferenceColumn,
     ReferenceRows,
+    as_numbers,
     code_matrix,
     is_of_kind,
+    raw_values,
 )
 
 #: A column moved if its distribution changed by more than chance and its distance (Kolmogorov-Smirnov for numbers,
@@ -30,13 +29,17 @@ from scarless.raw.reference import (
 #: of a standard deviation. With a million rows, much smaller changes are significant, but hardly change predictions.
 #: By judgement.
 MOVED_DISTANCE = 0.1
-#: AUC of new against old rows from which the rows count as different. A shift of one normal column by 0.36 standard
-#: deviations gives this AUC. By judgement.
-MOVED_AUC = 0.6
-MIN_ROWS_FOR_AUC = 50  # of each kind; each of the five folds then has at least 10 rows
-N_TREES = 40  # of the classifier of new against old rows
-_N_FOLDS = 5
-_MAX_AUC_ROWS = 3_000
+#: Factors between two units of a quantity, such as pounds and kilograms (2.2), feet and metres (3.28), days and weeks,
+#: inches and feet, mg/dL and mmol/L of glucose (18), minutes and hours, grams and milligrams. By judgement.
+UNIT_FACTORS = (
+    *(2.2046, 2.54, 3.2808, 3.6, 7.0, 10.0, 12.0, 18.0, 24.0, 28.35, 30.44, 60.0, 88.4, 100.0, 365.25, 453.6),
+    *(1000.0, 1440.0, 3600.0, 1e6),
+)
+#: The unit of a column seems to have changed if a factor leaves at most a quarter of its distance. By judgement:
+#: another season or other patients rarely multiply all quantiles by one number.
+SAME_AFTER_FACTOR = 0.25
+_ROUNDING = 1e-3  # relative error of factors and of rounded numbers
+_MIN_EDGES = 3  # a column with fewer has no range outside of which numbers can lie
 
 
 class ColumnShift(NamedTuple):
@@ -50,22 +53,27 @@ class ColumnShift(NamedTuple):
     missing_old: float  # share of missing values
     missing_new: float
     change: str  # largest change in words
+    factor: float = 1.0  # by which the numbers seem to be larger because of another unit
+    low: float = np.nan  # range of a number in the fit, without about a twentieth of the rows at each end
+    high: float = np.nan
+    outside: float = 0.0  # share of rows farther outside this range than it is wide, less the share of the fit there
 
     @property
     def moved(self) -> bool:
         """Whether the column moved: by more than chance, and by a distance that matters."""
         return self.p_adjusted < SIGNIFICANT and self.distance >= MOVED_DISTANCE
 
+    @property
+    def far(self) -> bool:
+        """Whether so many rows are far outside the range of the fit that the column would have moved by them alone."""
+        return self.moved and self.outside >= MOVED_DISTANCE
+
 
 @dataclass(frozen=True, eq=False)
 class ColumnShifts:
-    """Changes of all columns, and how well a classifier distinguishes new from old rows."""
+    """Changes of all columns."""
 
     columns: tuple[ColumnShift, ...]  # the largest distance first
-    auc: float  # cross-fitted AUC of a classifier of new against old rows; NaN if there are too few rows
-    auc_low: float
-    auc_high: float
-    auc_p_value: float
     n_old: int
     n_new: int
     wrong_types: tuple[str, ...]  # columns whose values have another type than in the fit
@@ -77,46 +85,35 @@ class ColumnShifts:
         return [each for each in self.columns if each.moved]
 
     @property
-    def auc_moved(self) -> bool:
-        """Whether the classifier distinguishes new from old rows: by more than chance, and enough to matter."""
-        return self.auc_p_value < SIGNIFICANT and self.auc >= MOVED_AUC
+    def other_units(self) -> list[ColumnShift]:
+        """The columns whose numbers seem to have another unit than in the fit."""
+        return [each for each in self.columns if each.moved and each.factor != 1.0]
+
+    @property
+    def far(self) -> list[ColumnShift]:
+        """The columns in which many rows are far outside the range of the fit."""
+        return [each for each in self.columns if each.far]
 
 
-def compare_columns(
-    reference: ReferenceRows,
-    X: Any,
-    names: Sequence[str],
-    prepared: Any,
-    w: Vector,
-    level: float,
-    rng: np.random.Generator,
-) -> ColumnShifts:
+def compare_columns(reference: ReferenceRows, X: Any, names: Sequence[str], prepared: Any, w: Vector) -> ColumnShifts:
     """Compare the columns of new rows with the reference rows of a fit."""
     described, codes = reference.named(names), code_matrix(reference, X, prepared)
     n_new = float(w.sum() ** 2 / (w @ w))
-    found = [
-        (column, _shift(column, codes[:, j], w, reference.n_effective, n_new))
-        for j, column in enumerate(described)
-        if column.kind != DATE
-    ]
-    merged = _one_for_each_name([each for _, each in found])
+    places = reference.places.tolist()
+    found = []
+    for j, column in enumerate(described):
+        if column.kind != DATE:
+            shift = _shift(column, codes[:, j], w, reference.n_effective, n_new)
+            found.append(_with_range(shift, column, X, places[j], w) if column.kind == NUMBER else shift)
+    merged = _one_for_each_name(found)
     adjusted = holm(np.array([each.p_value for each in merged]))
     columns = sorted(
         (each._replace(p_adjusted=float(p)) for each, p in zip(merged, adjusted, strict=True)),
         key=lambda each: (not each.moved, -each.distance),
     )
-    compared = [j for j, column in enumerate(described) if column.kind != DATE]
-    auc = _auc(reference.codes[:, compared], codes[:, compared], w, level, rng)
-    places = reference.places.tolist()
     wrong = [each.name for each, place in zip(described, places, strict=True) if not is_of_kind(each, X, place)]
-    notes = _notes(reference, described, wrong, codes, auc is None, len(w))
-    if auc is not None and auc[2] < 0.5:  # Equal rows among both kinds mislead the classifier.
-        notes = (
-            "Some of these rows seem to be rows of the fit. The comparison is then too favourable: pass new rows only.",
-            *notes,
-        )
-    value, low, high, p = auc or (np.nan, np.nan, np.nan, np.nan)
-    return ColumnShifts(tuple(columns), value, low, high, p, reference.n_rows, len(w), tuple(wrong), notes)
+    notes = _notes(reference, described, wrong, codes)
+    return ColumnShifts(tuple(columns), reference.n_rows, len(w), tuple(wrong), notes)
 
 
 def _shift(column: ReferenceColumn, codes: NDArray[np.uint8], w: Vector, n_old: float, n_new: float) -> ColumnShift:
@@ -171,35 +168,49 @@ def _one_for_each_name(found: list[ColumnShift]) -> list[ColumnShift]:
     return merged
 
 
-def _auc(
-    old: NDArray[np.uint8], new: NDArray[np.uint8], w: Vector, level: float, rng: np.random.Generator
-) -> tuple[float, float, float, float] | None:
-    """Return the cross-fitted AUC of a classifier of new against old rows, its interval and its one-sided p-value.
+def _with_range(shift: ColumnShift, column: ReferenceColumn, X: Any, place: int, w: Vector) -> ColumnShift:
+    """Return the change of a column of numbers, with its unit and the share of rows far outside the range."""
+    numbers = as_numbers(raw_values(X, place))
+    there = np.zeros(w.size, dtype=bool) if numbers is None else np.isfinite(numbers)
+    if shift.distance < MOVED_DISTANCE or column.edges.size < _MIN_EDGES or not w[there].sum() > 0:
+        return shift
+    assert numbers is not None
+    factor = _unit_factor(column, numbers[there], w[there])
+    if factor != 1.0:
+        return shift._replace(factor=factor, change=in_words(factor))
+    low, high = float(column.edges[0]), float(column.edges[-1])
+    before = column.counts[:-1] / column.counts[:-1].sum()
+    x, own = numbers[there], w[there] / w[there].sum()
+    at_ends = own @ (x < 2.0 * low - high) - before[0], own @ (x > 2.0 * high - low) - before[-1]
+    return shift._replace(low=low, high=high, outside=float(sum(max(share, 0.0) for share in at_ends)))
 
-    The AUC is the mean over the test folds, which are disjoint, so their variances add up.
+
+def in_words(factor: float) -> str:
+    """Return how the numbers of a column changed.
+
+    Examples
+    --------
+    >>> in_words(1000.0), in_words(1 / 3.2808)
+    ('about 1,000 times larger than in the fit', 'about 3.28 times smaller than in the fit')
     """
-    if min(len(old), len(new)) < MIN_ROWS_FOR_AUC or not old.shape[1]:
-        return None
-    n = min(len(new), max(len(old), MIN_ROWS_FOR_AUC), _MAX_AUC_ROWS)
-    chosen = rng.choice(len(new), n, replace=bool(np.ptp(w)), p=w / w.sum())
-    X = np.concatenate([old, new[chosen]]).astype(np.float64)
-    y = np.repeat([0, 1], [len(old), n])
-    seed = int(rng.integers(2**31 - 1))
-    folds = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed)
-    found = []
-    for train, test in folds.split(X, y):
-        classifier = HistGradientBoostingClassifier(
-            max_iter=N_TREES, max_leaf_nodes=8, min_samples_leaf=10, early_stopping=False, random_state=seed
-        )
-        score = classifier.fit(X[train], y[train]).decision_function(X[test])
-        found.append(two_samples.area_under_curve(score[y[test] == 0], score[y[test] == 1]))
-    value = float(np.mean([each.value for each in found]))
-    error, null = (
-        float(np.sqrt(sum(variances))) / _N_FOLDS
-        for variances in ([each.variance for each in found], [each.null_variance for each in found])
-    )
-    z = quantile(level)
-    return value, max(value - z * error, 0.0), min(value + z * error, 1.0), float(ndtr(-(value - 0.5) / null))
+    size = max(factor, 1.0 / factor)
+    number = f"{size:,.0f}" if size >= 100 else f"{size:.3g}"
+    return f"about {number} times {'larger' if factor > 1.0 else 'smaller'} than in the fit"
+
+
+def _unit_factor(column: ReferenceColumn, x: Vector, w: Vector) -> float:
+    """Return the factor between two units that explains the change of a column; 1.0 if none does."""
+    order = np.argsort(x)
+    values, below = x[order], np.append(0.0, np.cumsum(w[order]) / w.sum())
+    share = np.cumsum(column.counts[:-1])[:-1] / column.counts[:-1].sum()
+
+    def distance(factor: float) -> float:
+        ends = factor * column.edges
+        at = np.searchsorted(values, ends + _ROUNDING * np.abs(ends), side="right")
+        return float(np.abs(below[at] - share).max())
+
+    best = min((factor for each in UNIT_FACTORS for factor in (each, 1.0 / each)), key=distance)
+    return best if distance(best) <= SAME_AFTER_FACTOR * distance(1.0) else 1.0
 
 
 def _notes(
@@ -207,8 +218,6 @@ def _notes(
     columns: list[ReferenceColumn],
     wrong: list[str],
     codes: NDArray[np.uint8],
-    too_few: bool,
-    n_new: int,
 ) -> tuple[str, ...]:
     notes = []
     for j, column in enumerate(columns):
@@ -230,10 +239,5 @@ def _notes(
         notes.append(
             f"{reference.n_left_out:,} columns are not compared: the model file describes at most "
             f"{reference.places.size:,} columns."
-        )
-    if too_few:
-        notes.append(
-            f"There are too few rows for the classifier of new against old rows: it needs {MIN_ROWS_FOR_AUC} new rows "
-            f"and {MIN_ROWS_FOR_AUC} rows of the fit; there are {n_new:,} and {len(reference.codes):,}."
         )
     return tuple(notes)

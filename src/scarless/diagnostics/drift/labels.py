@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ from scarless.numerics.weighted_scores import equal_counts
 from scarless.pair.predictive import ProbabilityDraws
 
 #: Labels differ from the predictions if they do by more than chance, and in some group by at least a tenth of the
-#: predicted number. No model is exactly right, so smaller differences are significant in large tables. By judgement.
+#: predicted number. No model is exactly right, so smaller differences are significant in large tables. The expected
+#: number of positives changed if it did by as much, and beyond its interval. By judgement.
 LABEL_DIFFERENCE = 0.1
 #: Gain in log-likelihood from which one explanation of a change is preferred to the other: a likelihood ratio of 20.
 #: By judgement; `python -m benchmarks drift` measures how often the preference is wrong.
@@ -28,7 +29,6 @@ PREFERRED_GAIN = 3.0
 N_PREFERENCE_DRAWS = 60  # draws of the parameters, 95% of which must prefer the same explanation
 MIN_EXPECTED = 5.0  # expected labels of a group; smaller groups are merged, as usual for chi-square tests
 MAX_COLUMNS_OF_GROUPS = 100  # columns whose groups are tested
-MAX_SUSPECTS = 3  # columns with the most uneven labels, whose groups are tried as explanations
 N_PERIODS = 6
 MAX_ROWS_DRAWN = 1_000  # the class of each row is drawn; a normal distribution is accurate for more rows
 _N_BINS = 5
@@ -63,7 +63,7 @@ class LabelGroups(NamedTuple):
     """Observed and predicted labels in groups of rows.
 
     For all rows together, the p-value tests whether labels are as frequent as predicted. For several groups, it tests
-    whether observed and predicted labels have the same ratio in all groups.
+    whether observed and predicted labels have the same ratio in all groups: all groups together, and each alone.
     """
 
     by: str
@@ -102,10 +102,10 @@ class Explanation(NamedTuple):
     """A change of the class probabilities, or of the labelling, that explains the new labels best."""
 
     of: str  # "class" or "labelling"
-    by: str  # column in whose groups the change differs; "" for one change of all rows
-    names: tuple[str, ...]  # groups
-    odds: tuple[float, ...]  # factor of the odds in each group
-    gain: float  # log-likelihood gain, less half the logarithm of the number of labels for each factor (BIC)
+    by: str  # column of the groups that changed; "" for one change of all rows
+    names: tuple[str, ...]  # groups that changed
+    odds: tuple[float, ...]  # factor of the odds in each of them
+    gain: float  # log-likelihood gain, less a penalty for each factor (BIC)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,13 @@ class LabelCheck:
     of_class: Explanation
     of_labelling: Explanation
     all_or_none: str  # "all" if all rows have a label, "none" if no row has one; otherwise ""
-    preferred: str  # "class" or "labelling", if the labels fit one explanation clearly better; otherwise ""
+    preferred: str  # "class" or "labelling", if the labels support one explanation clearly more; otherwise ""
+    limited: LabelGroups | None  # column to some of whose values the change is limited; None if to no column
+
+    @property
+    def best(self) -> Explanation:
+        """The explanation that fits the labels better."""
+        return self.of_class if self.preference > 0 else self.of_labelling
 
     @property
     def preference(self) -> float:
@@ -140,9 +146,17 @@ class LabelCheck:
 
 
 def check_labels(
-    rows: NewRows, X: Any, columns: Sequence[Any], time: tuple[str, Any] | None, level: float
+    rows: NewRows,
+    X: Any,
+    columns: Sequence[Any],
+    time: tuple[str, Any] | None,
+    level: float,
+    roles: Mapping[str, str] | None = None,
 ) -> tuple[LabelCheck, list[str]]:
-    """Compare observed with predicted labels, in total and in groups; also return notes."""
+    """Compare observed with predicted labels, in total and in groups; also return notes.
+
+    `roles` says which columns the user named for the labelling ("labelling"), and which only the class uses ("class").
+    """
     notes: list[str] = []
     one = Grouping("all rows", ("all rows",), np.zeros(rows.f.size, dtype=np.intp))
     total, bins = _compare(rows, one, level), _compare(rows, _merged(_probability_bins(rows), rows), level)
@@ -162,11 +176,17 @@ def check_labels(
     spread = float(_spread(*_uncertainty(rows, one))[0])
     p_value = min(each.p_adjusted for each in (total, bins, *others))
     # The explanations matter only if labels differ, and take most of the time.
-    suspects = [groupings[each.by] for each in by_column[:MAX_SUSPECTS]] if p_value < SIGNIFICANT else []
+    suspects = [groupings[each.by] for each in by_column if each.differs][:1]
     explained = rows if p_value < SIGNIFICANT else rows._replace(draws=None)
     assert rows.s is not None
     every = "all" if rows.s.all() else "" if rows.s.any() else "none"
     of_class, of_labelling = (_explain(of, explained, [one, *suspects]) for of in ("class", "labelling"))
+    preferred = "" if every else _preferred(of_class, of_labelling)
+    uneven = next((each for each in by_column if each.differs and not every), None)
+    role = "" if uneven is None else (roles or {}).get(uneven.by, "")
+    # A change of the class prior is uneven too, but most in a column of the class.
+    everywhere = bool(preferred) and role != "labelling" and not max(of_class[0], of_labelling[0], key=_gain).by
+    limited = None if everywhere else uneven
     check = LabelCheck(
         total=total,
         bins=bins,
@@ -177,7 +197,8 @@ def check_labels(
         of_class=of_class[0],
         of_labelling=of_labelling[0],
         all_or_none=every,
-        preferred="" if every else _preferred(of_class, of_labelling),
+        preferred=preferred if limited is None else role,
+        limited=limited,
     )
     return check, notes
 
@@ -188,19 +209,33 @@ def _compare(rows: NewRows, groups: Grouping, level: float) -> LabelGroups:
     n, p, w, codes = len(groups.names), rows.p, rows.w, groups.codes
     observed, predicted = (two_samples.bin_sums(codes, w * each, n) for each in (rows.s, p))
     variance, errors = _uncertainty(rows, groups)
+    whole = bool((w == 1).all())
     if n > 1:
-        scaled = np.minimum(p * observed.sum() / max(predicted.sum(), 1e-300), 1.0)
+        ratio = observed.sum() / max(predicted.sum(), 1e-300)
+        scaled = np.minimum(p * ratio, 1.0)
         uneven = np.maximum(two_samples.bin_sums(codes, np.square(w) * scaled * (1.0 - scaled), n), 1e-12)
         p_value = two_samples.uneven_p_value(observed, predicted, uneven, errors)
-    elif bool((w == 1).all()):
-        mean = np.maximum(predicted[0] + errors[:, 0], 1e-9)
-        p_value = two_samples.count_p_value(float(observed[0]), mean, np.full(mean.size, variance[0]))
+        if n > 2:  # A change of one group of many is hardly visible in the test of all groups together.
+            shares = predicted / max(predicted.sum(), 1e-300)
+            own = ratio * (errors - errors.sum(axis=1, keepdims=True) * shares)
+            single = [
+                _p_value(observed[[j]], ratio * predicted[[j]], uneven[[j]], own[:, [j]], whole) for j in range(n)
+            ]
+            p_value = min(2.0 * min(p_value, n * min(single)), 1.0)
     else:
-        p_value = two_samples.residual_p_value(observed - predicted, variance, errors)
+        p_value = _p_value(observed, predicted, variance, errors, whole)
     spread = quantile(level) * _spread(variance, errors)
     low, high = np.maximum(predicted - spread, 0.0), np.minimum(predicted + spread, two_samples.bin_sums(codes, w, n))
     n_rows = np.bincount(codes, minlength=n)
     return LabelGroups(groups.by, groups.names, n_rows, observed, predicted, low, high, p_value, p_value)
+
+
+def _p_value(observed: Vector, predicted: Vector, variance: Vector, errors: Matrix, whole: bool) -> float:
+    """Return the p-value of the number of labels of one group, which is a whole number if all weights are 1."""
+    if not whole:
+        return two_samples.residual_p_value(observed - predicted, variance, errors)
+    mean = np.maximum(predicted[0] + errors[:, 0], 1e-9)
+    return two_samples.count_p_value(float(observed[0]), mean, np.full(mean.size, variance[0]))
 
 
 def _uncertainty(rows: NewRows, groups: Grouping) -> tuple[Vector, Any]:
@@ -324,12 +359,17 @@ def _logits(p: Any) -> Any:
     return np.clip(logit(np.clip(p, 0.0, 1.0)), -_LARGEST_LOGIT, _LARGEST_LOGIT)
 
 
+def _gain(explanation: Explanation) -> float:
+    return explanation.gain
+
+
 def _explain(of: str, rows: NewRows, groupings: list[Grouping]) -> tuple[Explanation, Vector]:
     """Return the change of the class, or of the labelling, that explains the labels best, and the gains of draws.
 
-    The logits of all rows change by one shift, or those of each group of a column by its own shift. Every shift costs
-    half the logarithm of the number of labels, as in the Bayesian information criterion. The gains are those of the
-    best explanation for each draw of the parameters.
+    The logits of all rows change by one shift, or those of some groups of a column by their own shifts. Every shift
+    costs half the logarithm of the number of labels, as in the Bayesian information criterion, and that of a group also
+    the logarithm of the number of groups among which it was selected. The gains are those of the best explanation for
+    each draw of the parameters.
     """
     assert rows.s is not None
     f, e = rows.f[:, None], rows.e[:, None]
@@ -339,18 +379,23 @@ def _explain(of: str, rows: NewRows, groupings: list[Grouping]) -> tuple[Explana
     h = rows.h[:, None]
     wrong = (1.0 - f) * h
     moving, other, wrong = (_logits(f), e, h) if of == "class" else (_logits(e), f + wrong, wrong)
-    penalty, found, gains = 0.5 * np.log(max(float(rows.s.sum()), float(rows.p.sum()), 2.0)), [], []
+    one_shift = 0.5 * np.log(max(float(rows.s.sum()), float(rows.p.sum()), 2.0))
+    found, gains = [], []
     for groups in groupings:
-        odds, gain = [], np.zeros(f.shape[1])
-        for j in range(len(groups.names)):
+        names, odds, gain = [], [], np.zeros(f.shape[1])
+        penalty = one_shift + np.log(len(groups.names))
+        for j, name in enumerate(groups.names):
             here = groups.codes == j
             one = two_samples.fit_shift(moving[here], other[here], wrong[here], rows.s[here], rows.w[here])
-            odds.append(float(np.exp(one.shift[0])))
-            gain += one.gain - penalty
-        by = groups.by if len(groups.names) > 1 else ""
-        found.append(Explanation(of, by, groups.names, tuple(odds), float(gain[0])))
-        gains.append(gain[1:])
-    return max(found, key=lambda each: each.gain), np.max(gains, axis=0)
+            if one.gain[0] > penalty or len(groups.names) == 1:
+                names.append(name)
+                odds.append(float(np.exp(one.shift[0])))
+                gain += one.gain - penalty
+        if names:
+            by = groups.by if len(groups.names) > 1 else ""
+            found.append(Explanation(of, by, tuple(names), tuple(odds), float(gain[0])))
+            gains.append(gain[1:])
+    return max(found, key=_gain), np.max(gains, axis=0)
 
 
 def _preferred(of_class: tuple[Explanation, Vector], of_labelling: tuple[Explanation, Vector]) -> str:
@@ -367,6 +412,22 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
+
+    def differs(self, other: float) -> bool:
+        """Whether another number lies outside the interval, and differs by an amount that matters."""
+        large = abs(other - self.value) >= LABEL_DIFFERENCE * max(self.value, other)
+        return large and not self.low <= other <= self.high
+
+
+class Extrapolation(NamedTuple):
+    """What would be expected if the columns with many rows far outside the range of the fit were cut off at the range.
+
+    The predictions depend on these columns outside the range if these numbers are others than those without a cut-off.
+    """
+
+    columns: tuple[str, ...]
+    positives: float
+    labels: float  # NaN without labels
 
 
 def count_positives(rows: NewRows, level: float, rng: np.random.Generator) -> Estimate:

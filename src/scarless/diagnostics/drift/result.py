@@ -2,25 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from scarless.checks.options import check_choice
-from scarless.diagnostics.drift.columns import MOVED_AUC, MOVED_DISTANCE, ColumnShift, ColumnShifts
-from scarless.diagnostics.drift.labels import Estimate, Explanation, LabelCheck, LabelGroups
+from scarless.diagnostics.drift.columns import MOVED_DISTANCE, ColumnShift, ColumnShifts
+from scarless.diagnostics.drift.labels import Estimate, Explanation, Extrapolation, LabelCheck, LabelGroups
 from scarless.diagnostics.scar._pair_tests import p_text
 from scarless.diagnostics.scar.attribute_tests import aligned
 from scarless.outside.extras import need
 from scarless.outside.notices import counted, listed
 
-#: AUC of new against old rows from which most new rows are unlike the rows of the fit, so that predictions are
-#: extrapolations even if the labels are as predicted. By judgement.
-UNLIKE_AUC = 0.75
 FINE, REFIT, LABELLING, UNKNOWN = "fine", "refit", "look at the labelling", "unknown"
 MIN_ROWS = 50  # with fewer new rows, and no change found, the verdict is unknown
 MAX_DETECTABLE = 0.5  # a check of labels that detects only larger relative changes does not support "fine"
+WRONG_COLUMNS = "rests on columns that must be corrected first"
 COLUMNS_SHOWN, GROUPS_SHOWN, NAMES_SHOWN = 10, 3, 5
 
 
@@ -30,10 +29,6 @@ class Drift:
 
     Attributes
     ----------
-    verdict : {"fine", "refit", "look at the labelling", "unknown"}
-        What to do. "unknown": there are too few rows, or neither labels nor rows of the fit to compare with.
-    reason : str
-        The reason for the verdict, in one sentence.
     columns : ColumnShifts or None
         Comparison of the columns with the rows of the fit; None if the model has no reference rows.
     labels : LabelCheck or None
@@ -43,6 +38,10 @@ class Drift:
         estimate it.
     positives_if_prior_changed : Estimate or None
         The same if the class prior changed and the labelling did not, estimated from the new labels.
+    positives_in_fit : float or None
+        Expected number of positives in as many rows of the fit.
+    extrapolation : Extrapolation or None
+        What would be expected without the values far outside the range of the fit; None if there are few.
     n_rows, n_labelled : int
         Number of new rows, and of new rows with a label (0 without labels).
     level : float
@@ -51,16 +50,38 @@ class Drift:
         What to keep in mind, such as columns of another type.
     """
 
-    verdict: str
-    reason: str
     columns: ColumnShifts | None
     labels: LabelCheck | None
     positives: Estimate | None
     positives_if_prior_changed: Estimate | None
+    positives_in_fit: float | None
+    extrapolation: Extrapolation | None
     n_rows: int
     n_labelled: int
     level: float
     notes: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """What to do: "fine", "refit", "look at the labelling", or "unknown".
+
+        "unknown": there are too few rows or labels to tell, or a column has another type or unit than in the fit.
+        """
+        return self._judgement[0]
+
+    @property
+    def reason(self) -> str:
+        """The reason for the verdict."""
+        return self._judgement[1]
+
+    @cached_property
+    def _judgement(self) -> tuple[str, str]:
+        return judge(self)
+
+    @property
+    def must_be_corrected(self) -> bool:
+        """Whether columns have values of another type or unit, so that predictions mean nothing."""
+        return self.columns is not None and bool(self.columns.wrong_types or self.columns.other_units)
 
     def sentences(self) -> list[str]:
         """Return the findings as sentences, the verdict first."""
@@ -88,22 +109,24 @@ class Drift:
         found = self.columns
         if found is None:
             return "Columns: not compared."
-        auc = (
-            ""
-            if np.isnan(found.auc)
-            else f" A classifier tells new from old rows with an AUC of {found.auc:.2f} ({found.auc_low:.2f} to "
-            f"{found.auc_high:.2f}; 0.5 is chance)."
-        )
         moved = [f"{each.name} ({each.change})" for each in found.moved]
         if not moved:
-            return f"Columns: none of {len(found.columns)} moved.{auc}"
-        return f"Columns: {len(moved)} of {len(found.columns)} moved: {listed(moved, NAMES_SHOWN)}.{auc}"
+            return f"Columns: none of {len(found.columns)} moved."
+        far = [
+            f"{each.outside:.0%} of the rows are far outside the range of {each.name} in the fit, {each.low:.4g} to "
+            f"{each.high:.4g}"
+            for each in found.far
+        ]
+        said = f" {listed(far, NAMES_SHOWN)}." if far else ""
+        return f"Columns: {len(moved)} of {len(found.columns)} moved: {listed(moved, NAMES_SHOWN)}.{said}"
 
     def findings_on_labels(self) -> list[str]:
         """Return sentences on the labels, by total, and by groups in which they differ from the predictions."""
         found = self.labels
         if found is None:
             return ["Labels: there are none, so nothing shows whether they arrive as often as predicted."]
+        if self.must_be_corrected:
+            return [f"Labels: their predicted number {WRONG_COLUMNS}."]
         total = found.total
         lines = [
             f"Labels: {counted(total.observed[0], 'row has', 'rows have')} one; {total.predicted[0]:,.0f} were "
@@ -134,6 +157,8 @@ class Drift:
                 "Ask whether the labelling changed, or audit some rows."
             )
         better = "first" if found.preferred == "class" else "second"
+        if found.limited is not None:
+            return f"{both} The {better} is more plausible, because {_role(found)}. Ask or audit before you rely on it."
         return (
             f"{both} The labels fit the {better} explanation better (by {abs(found.preference):.1f} in "
             "log-likelihood). This relies on the form of the models, so ask or audit before you rely on it."
@@ -143,8 +168,12 @@ class Drift:
         """Return a sentence on the expected number of positives."""
         if self.positives is None:
             return "Positives: this fit cannot estimate their number."
+        if self.must_be_corrected:
+            return f"Positives: their number {WRONG_COLUMNS}."
         same = f"Positives: if nothing changed, expect {_count(self.positives, self.level)} of {self.n_rows:,} "
         same += "row" if self.n_rows == 1 else "rows"
+        if self.positives_in_fit is not None:
+            same += f" (in as many rows of the fit: {self.positives_in_fit:,.0f})"
         if self.positives_if_prior_changed is None:
             return f"{same}."
         return (
@@ -202,8 +231,6 @@ class Drift:
             "rows": self.n_rows,
             "labelled": None if labels is None else self.n_labelled,
             "level": self.level,
-            "auc": None if found is None else _plain([found.auc, found.auc_low, found.auc_high]),
-            "auc_p_value": None if found is None else _plain(found.auc_p_value),
             "columns": None if found is None else [
                 {name: _plain(getattr(each, name)) for name in (*ColumnShift._fields, "moved")}
                 for each in found.columns
@@ -219,6 +246,12 @@ class Drift:
             "positives_if_class_prior_changed": None
             if self.positives_if_prior_changed is None
             else _plain(list(self.positives_if_prior_changed)),
+            "positives_in_fit": self.positives_in_fit,
+            "extrapolation": None if self.extrapolation is None else {
+                "columns": list(self.extrapolation.columns),
+                "positives": _plain(self.extrapolation.positives),
+                "labels": _plain(self.extrapolation.labels),
+            },
             "notes": list(self.notes),
         }  # fmt: skip
 
@@ -326,35 +359,61 @@ def _group_dict(groups: LabelGroups) -> dict[str, Any]:
 # --- the verdict
 
 
-def judge(columns: ColumnShifts | None, labels: LabelCheck | None, n_rows: int) -> tuple[str, str]:
-    """Return the verdict and its reason, in one sentence.
+def judge(found: Drift) -> tuple[str, str]:
+    """Return the verdict and its reason.
 
-    Labels that differ from the predictions come first. A change that a new class prior explains clearly better than
-    new labelling calls for a new fit. Any other change of the labels calls for a look at the labelling: a new fit would
-    count rarer labels as rarer positives, or the reverse. If labels are as predicted, the model still holds for rows
-    that are like those of the fit.
+    A verdict needs a change that matters. Labels that differ from the predictions come first: they show that the model
+    is wrong. Moved columns alone do not, because the predictions move with the columns. They matter if no labels check
+    the model, and another number of positives is expected than in the fit, or this number depends on rows far outside
+    the range of the fit. The verdict is then "unknown", because without labels a new fit would be no better.
     """
-    if columns is not None and columns.wrong_types:
-        named = listed([repr(name) for name in columns.wrong_types], 3)
-        return UNKNOWN, f"The values of {named} have another type than in the fit: correct them, and check again."
+    columns, labels = found.columns, found.labels
+    if columns is not None and found.must_be_corrected:
+        return UNKNOWN, _unusable(columns)
     if labels is not None and labels.differing:
         return _judge_labels(labels)
-    moved = columns is not None and (bool(columns.moved) or columns.auc_moved)
-    if columns is not None and columns.auc_low > UNLIKE_AUC:
-        return REFIT, (
-            f"Most new rows are unlike the rows of the fit (AUC {columns.auc:.2f}), so predictions are extrapolations."
-        )
-    checked = labels is not None and labels.detectable <= MAX_DETECTABLE
-    if moved and not checked:
-        assert columns is not None
-        names = _moved_names(columns)
-        why = "there are no labels" if labels is None else "there are too few labels"
-        return REFIT, f"The rows changed ({names}), and {why} to check whether the model still holds for them."
-    if n_rows < MIN_ROWS or (columns is None and not checked):
-        few = "1 new row is" if n_rows == 1 else f"{n_rows:,} new rows are"
-        why = few if n_rows < MIN_ROWS else "the labels and columns of these rows are"
+    if _rests_on_far_rows(found):
+        return UNKNOWN, _far(found)
+    if _other_positives(found) and not _checked(found) and found.n_rows >= MIN_ROWS:
+        return UNKNOWN, _unchecked(found)
+    if found.n_rows < MIN_ROWS or (columns is None and not _checked(found)):
+        few = "1 new row is" if found.n_rows == 1 else f"{found.n_rows:,} new rows are"
+        why = few if found.n_rows < MIN_ROWS else "the labels and columns of these rows are"
         return UNKNOWN, f"No change was found, but {why} not enough to find one."
-    return FINE, _fine(columns, labels, moved=moved)
+    return FINE, _fine(found)
+
+
+def _checked(found: Drift) -> bool:
+    """Return whether there are enough labels to notice a change that matters."""
+    return found.labels is not None and found.labels.detectable <= MAX_DETECTABLE
+
+
+def _other_positives(found: Drift) -> bool:
+    """Return whether another number of positives is expected than in the fit, as far as is known."""
+    if found.positives is None or found.positives_in_fit is None:
+        return found.columns is not None and bool(found.columns.moved)
+    return found.positives.differs(found.positives_in_fit)
+
+
+def _rests_on_far_rows(found: Drift) -> bool:
+    """Return whether the expected positives depend on rows far outside the range of the fit, and no labels check this.
+
+    Labels check it if their predicted number without these values lies outside its range.
+    """
+    far, labels = found.extrapolation, found.labels
+    if far is None or found.positives is None or not found.positives.differs(far.positives):
+        return False
+    return labels is None or not _checked(found) or bool(labels.total.low[0] <= far.labels <= labels.total.high[0])
+
+
+def _unusable(columns: ColumnShifts) -> str:
+    """Return which columns have values of another type or unit."""
+    if columns.wrong_types:
+        named = listed([repr(name) for name in columns.wrong_types], 3)
+        return f"The values of {named} have another type than in the fit: correct them, and check again."
+    words = [f"Column {each.name!r} is {each.change}: was its unit changed?" for each in columns.other_units]
+    it = "it" if len(words) == 1 else "them"
+    return f"{' '.join(words[:NAMES_SHOWN])} If so, correct {it}, and check again."
 
 
 def _judge_labels(labels: LabelCheck) -> tuple[str, str]:
@@ -362,41 +421,90 @@ def _judge_labels(labels: LabelCheck) -> tuple[str, str]:
     if labels.all_or_none:
         has = "All rows have" if labels.all_or_none == "all" else "No row has"
         return LABELLING, f"{has} a label, but {total.predicted[0]:,.0f} of {total.n_rows[0]:,} rows were predicted to."
-    uneven = [each for each in labels.columns if each.differs]
-    found = total if total.differs and not uneven else (uneven or labels.differing)[0]
-    j = found.worst()
-    rarer = "rarer" if found.observed[j] < found.predicted[j] else "more frequent"
-    where = "" if found is total else f" where {found.by} is {found.names[j]}"
-    what = f"Labels are {rarer} than predicted{where}: {found.observed[j]:,.0f} instead of {found.predicted[j]:,.0f}"
+    what = _difference(labels)
+    if not labels.preferred:
+        return LABELLING, f"{what}, and the labels cannot tell whether the positives or the labelling changed."
     if labels.preferred == "class":
-        return REFIT, f"{what}, in the way that a change of the class prior would cause."
+        verdict, changed, other = REFIT, "class", "labelling"
+    else:
+        verdict, changed, other = LABELLING, "labelling", "class prior"
+    if labels.limited is None:
+        cause = "class prior" if verdict == REFIT else "labelling"
+        return verdict, f"{what}, in the way that a change of the {cause} would cause."
+    return verdict, f"{what}. This points to the {changed} there, not to the {other}, because {_role(labels)}."
+
+
+def _role(labels: LabelCheck) -> str:
+    """Return which model uses the column to whose values a change of labels is limited."""
+    assert labels.limited is not None
     if labels.preferred == "labelling":
-        return LABELLING, f"{what}, in the way that a change of the labelling would cause."
-    return LABELLING, f"{what}, and the labels cannot tell whether the positives or the labelling changed."
+        return f"{labels.limited.by} is an attribute of the labelling"
+    return f"only the class model uses {labels.limited.by} (or the class model was wrong there from the start)"
 
 
-def _moved_names(columns: ColumnShifts) -> str:
-    return listed([each.name for each in columns.moved], 3) if columns.moved else "several columns together"
+def _difference(labels: LabelCheck) -> str:
+    """Return how labels differ from the predictions: at some values of a column, in total, or in a group of rows."""
+    uneven = [each for each in labels.columns if each.differs]
+    found = labels.total if labels.total.differs and not uneven else (uneven or labels.differing)[0]
+    places = [found.names.index(name) for name in labels.best.names] if labels.best.by == found.by else [found.worst()]
+    observed, predicted = found.observed[places], found.predicted[places]
+    rarer = "rarer than" if (observed < predicted).all() else "more frequent than"
+    how = rarer if (observed < predicted).all() or (observed > predicted).all() else "not as"
+    numbers = [f"{a:,.0f} instead of {b:,.0f}" for a, b in zip(observed, predicted, strict=True)]
+    if found is labels.total:
+        return f"Labels are {how} predicted: {numbers[0]}"
+    if len(places) == 1:
+        return f"Labels are {how} predicted where {found.by} is {found.names[places[0]]}: {numbers[0]}"
+    named = [f"{found.names[j]} ({number})" for j, number in zip(places, numbers, strict=True)]
+    return f"Labels are {how} predicted where {found.by} is {listed(named, NAMES_SHOWN)}"
 
 
-def _fine(columns: ColumnShifts | None, labels: LabelCheck | None, *, moved: bool) -> str:
+def _far(found: Drift) -> str:
+    assert found.extrapolation is not None
+    assert found.positives is not None
+    why = "there are no labels to check this" if found.labels is None else "the labels are too few to check this"
+    return (
+        f"Many rows are far outside the range of {listed(found.extrapolation.columns, 3)} in the fit, and the expected "
+        f"number of positives depends on them ({found.positives.value:,.0f}; {found.extrapolation.positives:,.0f} if "
+        f"these values were cut off at the range): {why}."
+    )
+
+
+def _unchecked(found: Drift) -> str:
+    none = "there are no labels" if found.labels is None else "there are too few labels"
+    what = f"The rows changed ({_moved_names(found.columns)})"
+    if found.positives is None:
+        return f"{what}, and {none} to check whether the model still holds for them."
+    return (
+        f"{what}, so that {found.positives.value:,.0f} positives are expected instead of "
+        f"{found.positives_in_fit:,.0f}, and {none} to check this. Enter labels, or audit some rows."
+    )
+
+
+def _moved_names(columns: ColumnShifts | None) -> str:
+    moved = [] if columns is None else columns.moved
+    return listed([each.name for each in moved], 3) if moved else "several columns together"
+
+
+def _fine(found: Drift) -> str:
+    labels, moved = found.labels, found.columns is not None and bool(found.columns.moved)
+    names = _moved_names(found.columns)
     if labels is None:
+        rows = f"The rows changed ({names}), but" if moved else "The rows are like those of the fit, and"
         return (
-            "The rows are like those of the fit; without labels, a change of the class prior or of the labelling is "
-            "not visible."
+            f"{rows} as many positives are expected as in the fit, within the error; without labels, a change of the "
+            "class prior or of the labelling is not visible."
         )
     arrive = (
         f"Labels arrive as often as predicted ({labels.total.observed[0]:,.0f} and {labels.total.predicted[0]:,.0f}; "
         f"changes below about {labels.detectable:.0%} go unnoticed)"
     )
-    if columns is None:
+    if found.columns is None:
         return f"{arrive}; the columns were not compared."
-    if moved:
-        return f"{arrive}, although the rows changed ({_moved_names(columns)})."
-    return f"{arrive}, and the rows are like those of the fit."
+    return f"{arrive}, {f'although the rows changed ({names})' if moved else 'and the rows are like those of the fit'}."
 
 
 THRESHOLDS = (
-    f"A column counts as moved if the adjusted p-value is below 0.05 and the distance at least {MOVED_DISTANCE:g}, "
-    f"rows as different if the AUC is at least {MOVED_AUC:g}."
+    f"A column counts as moved if the adjusted p-value is below 0.05 and the distance at least {MOVED_DISTANCE:g}. "
+    "Moved columns alone are no reason for a new fit, because the predictions move with them."
 )
