@@ -82,8 +82,8 @@ def profile_of_spread(problem: PairProblem, start: Vector, *, max_iter: int) -> 
         own = fits_over_spread(problem, start, forms=(form,), max_iter=max_iter)
         if not own:
             raise ValueError(
-                "heterogeneity='estimate' needs a fit that converges, and none does. Raise max_iter, scale the columns, "
-                "or use a stronger penalty (lower C)."
+                "heterogeneity='estimate' needs a fit that converges, and none does. Raise max_iter, scale the "
+                "columns, or use a stronger penalty (lower C)."
             )
         for _ in range(MAX_REFINEMENTS):
             middles = _middles_to_add([fit for fit, _ in own])
