@@ -26,7 +26,7 @@ from scarless.pair.problem import PairProblem, changed
 DEVIATIONS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 ESTIMATE = "estimate"
 #: Fewer looks at each row do not determine the standard deviation: with two looks, any agreement of labels can also be
-#: a higher propensity of all rows.
+#: a higher propensity of all rows. By judgement: three looks have two degrees of freedom for one more parameter.
 MIN_LOOKS_FOR_HETEROGENEITY = 3
 #: Larger standard deviations are not tried once the log-likelihood is below the highest by this number. By judgement.
 MAX_LOSS = 6.0
