@@ -356,7 +356,7 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
         found += message_about_offset(offset_gap(problem, fit, max_iter=max_iter))
         if not causes:
             found += agreeing
-        if looks.n_looks > 1 and not causes:
+        if looks.n_looks > 1 and (looks.n_audited or not causes):
             gap = prior_gap(problem, fit, given.labels, looks.kinds, max_iter=max_iter)
             found += message_about_prior(gap, audited=looks.n_audited > 0)
     return [*differ, *found]
