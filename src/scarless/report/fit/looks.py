@@ -29,7 +29,8 @@ LOOK_ASSUMPTION = (
     "The fit assumes that the looks at a row are independent, given its columns. If some positives are hard to find "
     "for reasons that no column shows, the estimated share of positives is too low (by 7 percentage points in our "
     "experiment), and its interval is far too short. The fit tests this assumption, and warns if the "
-    "labels contradict it; in Python, scarless.diagnostics.goodness_of_fit shows the details. Estimates from audits do not need it."
+    "labels contradict it; in Python, scarless.diagnostics.goodness_of_fit shows the details. Estimates from "
+    "audits do not need it."
 )
 LABEL_ASSUMPTION = (
     "The fit assumes that all labels are right. In our experiment with two looks, 2% of negatives got a label by "
