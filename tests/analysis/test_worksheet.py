@@ -571,6 +571,7 @@ def test_checks_do_not_remove_the_doubt_about_rows_that_differ(tmp_path, monkeyp
         assert json.loads((tmp_path / folder / "summary.json").read_text())["doubt"] == "not reliable"
     options[-2:] = ["--heterogeneity", "estimate"]
     assert main(["fit", "birds.csv", "--looks", *looks, *options, "--quiet", "--out", "better"]) == 0
+    assert "the class prior depends on it" in " ".join(capsys.readouterr().out.split())
     summary = json.loads((tmp_path / "better" / "summary.json").read_text())
     low, high = summary["class_prior_interval"]
     assert low < y.mean() < high

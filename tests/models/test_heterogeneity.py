@@ -64,14 +64,14 @@ def test_false_positives_are_named_if_they_explain_the_labels():
 
 
 def test_both_reasons_are_named_if_both_explain_the_labels():
-    spread = HeterogeneityGap(5.0, 12.0)
+    spread = HeterogeneityGap(np.sqrt(2 * 12.0))
     (both,) = messages_about_causes(RateGap(0.02, 0.0, np.sqrt(2 * 11.0)), spread, 3)
     assert REASON in both
     assert "some labels are false positives (a rate of 0.020 fits about as well)" in both
     (one,) = messages_about_causes(RateGap(0.02, 0.0, 2.0), spread, 3)
     assert "false positives" not in one
     assert messages_about_causes(RateGap(0.02, 0.0, np.sqrt(2 * 15.0)), spread, 3) == []
-    assert messages_about_causes(None, HeterogeneityGap(2.0, 2.0), 3) == []
+    assert messages_about_causes(None, HeterogeneityGap(2.0), 3) == []
     assert "heterogeneity=" not in messages_about_causes(None, spread, 2)[0]
 
 

@@ -345,7 +345,7 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
         pairs = pair_gaps(problem, fit.parameters, given.labels, looks.kinds)
     # If only some pairs of looks agree too often, one look is partly a copy of another.
     together = bool(pairs) and float(np.median([gap.z_score for gap in pairs])) >= _MIN_MEDIAN_OF_PAIRS
-    spread = heterogeneity_gap(problem, fit, max_iter=max_iter) if together else None
+    spread = heterogeneity_gap(problem, fit) if together else None
     rate = rate_gap(problem, fit, max_iter=max_iter)
     agreeing = message_about_pairs(pairs, looks.names)
     # With two looks, the message about the pair names copies as well as differences between rows.

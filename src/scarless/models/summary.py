@@ -573,7 +573,7 @@ def remark_on_heterogeneity(pair: Any) -> list[str]:
         "Labels hardly show how the differences between rows are distributed, and the class prior depends on it: "
         f"{forms}. The estimate is for the normal form. The intervals of the class prior and of the label frequency "
         "cover all these forms and standard deviations, but other forms are possible. Intervals of coefficients and "
-        "of rows are for the estimated standard deviation. Random audits (audited_class_prior) need no such form."
+        "of rows are for the estimated standard deviation. The class prior by audited_class_prior needs no such form."
     ]
 
 

@@ -52,39 +52,14 @@ def with_spread(problem: PairProblem, deviation: float, form: str = NORMAL) -> P
     return problem.with_objective(changed(problem.objective, heterogeneity=deviation, mixing_form=form))
 
 
-def fits_over_spread(
-    problem: PairProblem,
-    start: Vector,
-    *,
-    forms: tuple[str, ...] = MIXING_FORMS,
-    deviations: tuple[float, ...] = DEVIATIONS,
-    max_iter: int,
-) -> list[tuple[SpreadFit, PairFit]]:
-    """Fit the models with each form and standard deviation; `start` is the optimum without a random shift."""
-    found = []
-    for form in forms:
-        at, highest = start, -np.inf
-        for deviation in deviations:
-            made = _fit_with(problem, deviation, form, at, max_iter)
-            if made is None:
-                break
-            found.append(made)
-            if made[0].log_likelihood < highest - MAX_LOSS:
-                break
-            at, highest = made[1].parameters, max(highest, made[0].log_likelihood)
-    return found
-
-
 def profile_of_spread(problem: PairProblem, start: Vector, *, max_iter: int) -> tuple[SpreadFit, ...]:
-    """Return fits with all forms; near its likeliest standard deviation, each form has a finer grid."""
+    """Fit the models with each form and standard deviation; `start` is the optimum without a random shift.
+
+    Near its likeliest standard deviation, each form has a finer grid.
+    """
     found = []
     for form in MIXING_FORMS:
-        own = fits_over_spread(problem, start, forms=(form,), max_iter=max_iter)
-        if not own:
-            raise ValueError(
-                "heterogeneity='estimate' needs a fit that converges, and none does. Raise max_iter, scale the "
-                "columns, or use a stronger penalty (lower C)."
-            )
+        own = _coarse_fits(problem, form, start, max_iter)
         for _ in range(MAX_REFINEMENTS):
             middles = _middles_to_add([fit for fit, _ in own])
             nearest = max(own, key=lambda each: each[0].log_likelihood)[1].parameters
@@ -94,6 +69,27 @@ def profile_of_spread(problem: PairProblem, start: Vector, *, max_iter: int) -> 
                 break
         found += [fit for fit, _ in own]
     return tuple(found)
+
+
+def _coarse_fits(problem: PairProblem, form: str, start: Vector, max_iter: int) -> list[tuple[SpreadFit, PairFit]]:
+    """Fit the models with each standard deviation of the coarse grid, in order; each fit starts at the one before."""
+    found: list[tuple[SpreadFit, PairFit]] = []
+    at = start
+    highest = -np.inf
+    for deviation in DEVIATIONS:
+        made = _fit_with(problem, deviation, form, at, max_iter)
+        if made is None:
+            break
+        found.append(made)
+        if made[0].log_likelihood < highest - MAX_LOSS:
+            break
+        at, highest = made[1].parameters, max(highest, made[0].log_likelihood)
+    if not found:
+        raise ValueError(
+            "heterogeneity='estimate' needs a fit that converges, and none does. Raise max_iter, scale the columns, "
+            "or use a stronger penalty (lower C)."
+        )
+    return found
 
 
 def _middles_to_add(fits: list[SpreadFit]) -> list[float]:

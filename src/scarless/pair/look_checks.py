@@ -27,12 +27,11 @@ from scarless.numerics.histories import (
 )
 from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.linear import Design
-from scarless.numerics.looks_objective import NORMAL, LooksLikelihood, dense_column
+from scarless.numerics.looks_objective import LooksLikelihood, dense_column
 from scarless.numerics.newton import MAX_MATRIX_PARAMETERS, Status, solve_positive
 from scarless.numerics.objectives import Curvature, PairObjective
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.groups import overcount_factor
-from scarless.pair.heterogeneity import fits_over_spread
 from scarless.pair.inference import pair_inference, penalised_loss
 from scarless.pair.logistic import fit_targets
 from scarless.pair.optima import best_fit
@@ -64,7 +63,6 @@ MIN_RATE_SCORE = 1.0
 #: Rows are taken to differ in ways that no column measures if the score test reaches this number, in standard errors.
 #: Its size is then 1%. Evidence: in 120 fits of correct models to two, three and five looks, one statistic was larger.
 HETEROGENEITY_Z = 2.326
-TRIED_DEVIATIONS = (1.0, 2.0, 3.0)  # standard deviations of the shift that are tried if the score test rejects
 #: Histories give an estimate of the number of positives only if rows have at least this number of second and later
 #: labels in total. With fewer, the estimate is skewed and uncertain. By judgement.
 MIN_SECOND_LABELS = 20.0
@@ -161,7 +159,11 @@ class HeterogeneityGap(NamedTuple):
     """Evidence that rows differ in how easily they are seen, in ways that no column measures."""
 
     z_score: float  # score test of a random shift of the logits of a row's propensities
-    gained: float  # log-likelihood gain by such a shift
+
+    @property
+    def gained(self) -> float:
+        """Log-likelihood gain by such a shift, to second order."""
+        return 0.5 * max(self.z_score, 0.0) ** 2
 
 
 class PriorGap(NamedTuple):
@@ -548,11 +550,10 @@ def rate_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> RateGap | 
     return RateGap(rate, said, float(np.sqrt(2.0 * max(gained, 0.0))))
 
 
-def heterogeneity_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> HeterogeneityGap | None:
+def heterogeneity_gap(problem: PairProblem, fit: PairFit) -> HeterogeneityGap | None:
     """Test whether rows differ in how easily they are seen, in ways that no column measures.
 
-    The score test needs one pass over the rows. Only if it rejects, fits with a random shift of a few standard
-    deviations show how much of the likelihood such differences explain. In large tables, only a part is tested.
+    The score test of `goodness_of_fit` needs one pass over the rows. In large tables, only a part is tested.
     """
     objective = problem.objective
     if not isinstance(objective, LooksLikelihood) or objective.heterogeneity or not fit.converged:
@@ -560,19 +561,8 @@ def heterogeneity_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> H
     if not problem.observations.has_second_looks or not _can_be_tested(problem):
         return None
     tested = _part_to_test(problem)
-    times = row_weight(tested)
-    z_score = heterogeneity(tested.engine.total(heterogeneity_sums, objective, fit.parameters)) / np.sqrt(times)
-    if z_score < HETEROGENEITY_Z:
-        return HeterogeneityGap(z_score, 0.0)
-    start = fit.parameters if tested is problem else fit_pair(tested, fit.parameters, _options(max_iter)).parameters
-    fits = fits_over_spread(tested, start, forms=(NORMAL,), deviations=TRIED_DEVIATIONS, max_iter=max_iter)
-    best = max((each.log_likelihood for each, _ in fits), default=-np.inf)
-    gained = (penalised_loss(tested, start) + best) / times
-    return HeterogeneityGap(z_score, max(gained, 0.5 * z_score**2))
-
-
-def _options(max_iter: int) -> FitOptions:
-    return FitOptions(TEST_TOL, max_iter)
+    z_score = heterogeneity(tested.engine.total(heterogeneity_sums, objective, fit.parameters))
+    return HeterogeneityGap(z_score / float(np.sqrt(row_weight(tested))))
 
 
 def prior_gap(problem: PairProblem, fit: PairFit, labels: Codes, kinds: Array, *, max_iter: int) -> PriorGap | None:
