@@ -31,6 +31,7 @@ PROGRAMS = {
     "class_prior_weights": "class_prior_weights",
     "information": "information",
     "audits": "audits",
+    "trials": "trials",
     "worksheets": "worksheets",
     "occupancy": "occupancy",
     "occupancy_examples": "occupancy_examples",

@@ -10,8 +10,9 @@ from scipy.special import expit, logit
 from tests.helpers import fit_quietly
 from tests.report.fit.test_page import HOSTILE, outline
 
-from scarless import SAREMClassifier, TableClassifier
+from scarless import SAREMClassifier, SARStackingClassifier, TableClassifier
 from scarless.diagnostics import yield_curve
+from scarless.diagnostics.audits.yields import ASSUMES_FREQUENCY, SENTENCE
 from scarless.diagnostics.fit import rows as ranked_rows
 from scarless.diagnostics.fit.subject import Subject
 from scarless.report import model_report
@@ -66,15 +67,24 @@ def test_the_yield_of_each_number_of_rows_agrees_with_the_curve(logistic):
     assert found.comparison(numbers.index(40)) in report.to_html()
 
 
-def test_between_the_numbers_of_the_curve_only_the_ends_are_interpolated():
-    none = IntervalEstimate(None)
-    rows = tuple(RankedRow(i + 1, i, None, IntervalEstimate(0.9 - 0.2 * i), 0.5, ()) for i in range(4))
+def test_between_the_numbers_of_the_curve_the_yield_is_interpolated():
     curve = Yield((2, 4), (1.6, 2.4), (1.0, 2.0), (2.0, 2.4), (0.4, 0.8))
-    data = working.yield_by_row(curve, Ranked("", 9, rows, (), none, more=()), 4)
-    assert data == {
+    assert working.yield_by_row(curve, 4) == {
         "informative": True, "expected": [1, 2, 2, 2], "low": [0, 1, 2, 2], "high": [1, 2, 2, 2],
         "random": [0, 0, 1, 1],
     }  # fmt: skip
+
+
+def test_the_page_says_what_the_forecast_rests_on():
+    """The script fills the sentence in again for another number of rows, so its words include the assumption."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=list("ab"))
+    s = (rng.random(300) < 0.5 * expit(2 * X["a"])).astype(int).to_numpy()
+    model = SARStackingClassifier([("logistic", None)], cv=3, find_attributes=False, random_state=0)
+    report = model_report(fit_quietly(model, X, s), X, s, n_ranked=10)
+    assert report.ranked.expected.endswith(ASSUMES_FREQUENCY)
+    assert report.ranked.expected in report.to_html()
+    assert embedded(report.to_html())["words"]["sentence"] == f"{SENTENCE} {ASSUMES_FREQUENCY}"
 
 
 def test_the_class_priors_span_the_interval_and_contain_the_estimate(logistic):

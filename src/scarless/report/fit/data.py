@@ -72,6 +72,7 @@ class Yield:
     naive_high: tuple[float, ...] = ()
     informative: bool = True
     comparison: str = ""  # the other orders, as a sentence
+    assumption: str = ""  # what the numbers rest on, as a sentence
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,7 @@ def _curve(top: TopRows, n_ranked: int) -> Yield | None:
         **{name: () if value is None else tuple(map(float, value)) for name, value in values.items()},
         informative=found.informative,
         comparison=" ".join(filter(None, [found.comparison(_place(found, n_ranked)), found.why_no_naive])),
+        assumption=found.assumption,
     )
 
 

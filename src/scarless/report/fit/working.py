@@ -34,13 +34,13 @@ def page_data(ranked: Ranked, level: float, frame: Any = None) -> dict[str, Any]
         "shown": len(ranked.rows),
         "unlabelled": ranked.n_unlabelled,
         "measure": ranked.measure,
-        "yield": None if ranked.curve is None else yield_by_row(ranked.curve, ranked, len(rows)),
+        "yield": None if ranked.curve is None else yield_by_row(ranked.curve, len(rows)),
         "frame": frame,
         "priors": [[each.class_shift, each.label_shift, share(each.share)] for each in ranked.priors],
         "estimate": place_of_estimate(ranked.priors),
         "words": {
             "level": f"{100 * level:.6g}",
-            "sentence": SENTENCE,
+            "sentence": SENTENCE if ranked.curve is None else f"{SENTENCE} {ranked.curve.assumption}".strip(),
             "noEstimate": NO_ESTIMATE,
             "noEstimateOfOne": NO_ESTIMATE_OF_ONE,
             "random": RANDOM,
@@ -70,11 +70,10 @@ def place_of_estimate(priors: Sequence[PriorStep]) -> int:
     return next((j for j, each in enumerate(priors) if each.class_shift == each.label_shift == 0.0), 0)
 
 
-def yield_by_row(curve: Yield, ranked: Ranked, n_rows: int) -> dict[str, Any]:
+def yield_by_row(curve: Yield, n_rows: int) -> dict[str, Any]:
     """Return the rounded numbers of positives for each number of rows, from 1 to `n_rows`.
 
-    The ends of intervals are interpolated between the numbers of the curve. The expected number is the sum of the
-    probabilities, or the nearest end of the interval, as in the curve.
+    They are interpolated between the numbers of the curve.
     """
     if not curve.informative:
         return {"informative": False}
@@ -83,10 +82,7 @@ def yield_by_row(curve: Yield, ranked: Ranked, n_rows: int) -> dict[str, Any]:
     def between(values: Sequence[float]) -> Any:
         return np.interp(counts, n, [0.0, *values])
 
-    low, high = between(curve.low), between(curve.high)
-    rows = (*ranked.rows, *ranked.more)[:n_rows]
-    expected = np.clip(np.cumsum([row.probability.value or 0.0 for row in rows]), low, high)
-    parts = {"expected": expected, "low": low, "high": high, "random": between(curve.random)}
+    parts = {name: between(getattr(curve, name)) for name in ("expected", "low", "high", "random")}
     if curve.naive:
         parts |= {name: between(getattr(curve, name)) for name in ("naive", "naive_low", "naive_high")}
     return {"informative": True, **{name: [int(f"{each:.0f}") for each in found] for name, found in parts.items()}}
