@@ -283,6 +283,7 @@ def _any_labelling(base: Base) -> Labelling:
         "bounds": BOUNDS,
         "shared": NOT_NUMBERS,
         "false_positive_rate": FALSE_RATES,
+        "heterogeneity": FALSE_RATES,
         "audit_labels": AUDIT_LABELS,
     }
     name = list(parameters)[int(base.rng.integers(len(parameters)))]
@@ -449,6 +450,7 @@ CHOICES: dict[str, Choice] = {
     "Labelling.offset": Choice(None, ATTRIBUTES),
     "Labelling.bounds": Choice(None, BOUNDS),
     "false_positive_rate": Choice(None, FALSE_RATES),
+    "Labelling.heterogeneity": Choice(None, FALSE_RATES),
     "known": Choice(lambda b: [ClassPrior(0.5, se=0.2)], {**NUMBERS, **KNOWN_VALUES}),
     "value": Choice(lambda b: 0.4, NUMBERS),
     "se": Choice(lambda b: 0.1, NUMBERS),

@@ -13,6 +13,7 @@ from benchmarks.worksheets import play
 from pyarrow import parquet
 from scipy.special import expit, logit
 from tests.analysis.conftest import make_patients
+from tests.models.test_heterogeneity import simulate
 
 from scarless.analysis import Analysis, Settings, analyse_table, draw_worksheet
 from scarless.analysis.audit_history import (
@@ -526,6 +527,57 @@ def test_advice_after_a_contradiction_can_be_followed():
     assert "check rows that are drawn at random" in changes.sentences()[1]
     assert not any("hardly worth" in line or "Rely on the estimate" in line for line in changes.sentences())
     assert len(replace(changes, width_after=0.2).sentences()) == 3
+
+
+def test_checks_leave_a_doubt_that_they_do_not_refute():
+    """Agreeing checks neither end a doubt of the fit, nor an estimate without the models that excludes the fit."""
+    rounds = (Round(0, 0.16, 0.15, 0.17), Round(50, 0.16, 0.15, 0.175))
+    agreeing = compare_with_posteriors(np.ones(0), np.ones(0))
+    worth = AuditChanges(rounds, agreeing, None, "None.", 50, 0.024, 0.95)
+    assert "More checks are hardly worth it." in worth.sentences()[-1]
+    doubted = replace(worth, fit_is_doubted=True)
+    assert doubted.leaves_doubt
+    assert "still warns that its estimate is not reliable" in " ".join(doubted.sentences())
+    assert "hardly worth" not in " ".join(doubted.sentences())
+    difference = SimpleNamespace(value=0.199, interval=(0.165, 0.29))  # overlaps the interval of the fit
+    outside = replace(worth, difference=difference)
+    assert outside.leaves_doubt
+    assert "It contradicts the estimate of the models." in " ".join(outside.sentences())
+    assert "hardly worth" not in " ".join(outside.sentences())
+    assert not replace(worth, difference=SimpleNamespace(value=0.199, interval=(0.14, 0.29))).leaves_doubt
+
+
+def test_checks_do_not_remove_the_doubt_about_rows_that_differ(tmp_path, monkeypatch, capsys):
+    """Three looks at rows that differ in how easily they are seen: the doubt is there before and after 50 checks."""
+    X, s, y = simulate(1, 3, n=3000)
+    table = pd.DataFrame(X, columns=["wood", "height", "wind"]).assign(site=np.arange(3000).astype(str))
+    looks = [f"visit{k}" for k in range(3)]
+    table[looks] = s
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Analysis, "report", no_report)
+    table.to_csv("birds.csv", index=False)
+    options = ["--propensity", "wind", "--id", "site", "--model", "logistic", "--false-positive-rate", "estimate"]
+    assert main(["fit", "birds.csv", "--looks", *looks, *options, "--quiet", "--out", "run"]) == 0
+    assert "Rows differ in how easily they are seen" in capsys.readouterr().out
+    assert main(["audit", "run", "--n", "50", "--purpose", "prior", "--out", "sheet.csv"]) == 0
+    sheet = read_table("sheet.csv")
+    sheet["checked"] = ["yes" if y[int(site)] else "no" for site in sheet["site"]]
+    write_table(sheet, "sheet.csv")
+    assert main(["fit", "--config", "run/run.toml", "--audit", "sheet.csv", "--quiet", "--out", "next"]) == 0
+    told = capsys.readouterr().out
+    assert "hardly worth" not in told
+    assert "Rows differ in how easily they are seen" in told
+    for folder in ("run", "next"):
+        assert json.loads((tmp_path / folder / "summary.json").read_text())["doubt"] == "not reliable"
+    options[-2:] = ["--heterogeneity", "estimate"]
+    assert main(["fit", "birds.csv", "--looks", *looks, *options, "--quiet", "--out", "better"]) == 0
+    assert "the class prior depends on it" in " ".join(capsys.readouterr().out.split())
+    summary = json.loads((tmp_path / "better" / "summary.json").read_text())
+    low, high = summary["class_prior_interval"]
+    assert low < y.mean() < high
+    assert summary["doubt"] == ""
+    assert summary["heterogeneity"]["is"] == "estimated"
+    assert "the class prior depends on it" in " ".join(summary["heterogeneity"]["remarks"])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from scarless.numerics.likelihood import log_likelihood, pair_terms
 from scarless.numerics.looks import (
@@ -16,6 +18,7 @@ from scarless.numerics.looks import (
     look_terms,
     observed_look_information,
 )
+from scarless.numerics.looks_objective import MIXING_FORMS, mixing_of
 
 DIGITS = 340
 SMALLEST_NORMAL = np.finfo(float).tiny
@@ -124,8 +127,33 @@ def test_the_likelihood_without_an_audit_is_the_sum_over_both_audit_results(u, v
         np.testing.assert_allclose(whole, sum(parts), rtol=1e-13)
 
 
+@pytest.mark.parametrize("deviation", [0.5, 2.0, 3.0])
+@pytest.mark.parametrize("labels", [(0, 0), (2, 1), (2, 3)])
+@pytest.mark.parametrize("g", [None, [-4.0, -2.0]])
+def test_the_likelihood_with_a_normal_shift_is_its_integral(deviation, labels, g):
+    """The integral over the shift, by adaptive quadrature, agrees with the nodes to 4 digits."""
+    u, v, looks = -0.7, np.array([0.4, -1.1]), (2, 3)
+
+    def likelihood(z):
+        return np.exp(_terms(u, v + deviation * z, g, labels, looks).value[0]) * norm.pdf(z)
+
+    line = lambda values: np.array([values], dtype=float)  # noqa: E731
+    rates = None if g is None else line(g)
+    mixed = look_terms(
+        np.array([u]), line(v), rates, line(labels), line(looks), np.array([-1.0]), None, mixing_of(deviation)
+    )
+    integral, _ = quad(likelihood, -12, 12, epsabs=1e-13, limit=200)
+    np.testing.assert_allclose(np.exp(mixed.value[0]), integral, rtol=1e-4)
+
+
+@pytest.mark.parametrize("form", MIXING_FORMS)
+def test_shifts_have_mean_0_and_the_given_deviation(form):
+    shifts, weights = map(np.array, mixing_of(1.7, form))
+    np.testing.assert_allclose([weights.sum(), weights @ shifts, weights @ shifts**2], [1.0, 0.0, 1.7**2], atol=1e-12)
+
+
 def _matrix(information):
-    diagonal, omega, along = (part[0] for part in information)
+    diagonal, omega, along = (part[0] for part in information[:3])
     return np.diag(diagonal) - omega * np.outer(along, along)
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from scarless.numerics.audits import information_from_audits
 from scarless.numerics.linear import Design
-from scarless.numerics.looks_objective import LooksLikelihood, detection_curve
+from scarless.numerics.looks_objective import LOW_TAIL, LooksLikelihood, detection_curve
 from scarless.numerics.objectives import Curvature, LogisticPair
 
 N, D = 30, 6
@@ -23,6 +23,10 @@ OBJECTIVES = {
     "own rates": LooksLikelihood(F, tuple((design,) for design in VISITS), "own"),
     "known rates": LooksLikelihood(F, (VISITS,), np.array([-3.0, -2.0, -4.0])),
     "one kind, rate": LooksLikelihood(F, ((E,),), "shared"),
+    "one kind, shift": LooksLikelihood(F, ((E,),), heterogeneity=1.5),
+    "visits, shift": LooksLikelihood(F, (VISITS,), heterogeneity=1.5, mixing_form=LOW_TAIL),
+    "own models, shift": LooksLikelihood(F, tuple((design,) for design in VISITS), heterogeneity=1.5),
+    "shared rate, bounds, shift": LooksLikelihood(F, (VISITS,), "shared", None, (0.1, 0.9), heterogeneity=1.5),
 }
 ALL = pytest.mark.parametrize("name", list(OBJECTIVES))
 CURVATURES = pytest.mark.parametrize("curvature", [Curvature.OBSERVED, Curvature.EXPECTED])
@@ -81,7 +85,12 @@ def test_sums_are_those_of_single_rows(name):
     np.testing.assert_allclose(whole.by_look, [w @ (terms.f * terms.e[:, j]) for j in range(objective.n_kinds)])
     np.testing.assert_allclose(whole.by_look_squares[0], w @ (terms.f[:, None] ** 2 * terms.e))
     np.testing.assert_allclose(whole.by_look_squares[1], w @ (terms.f[:, None] * terms.e) ** 2)
-    d = 1 - np.prod((1 - terms.e) ** rows["looks"], axis=1)
+    v = np.stack(objective.logit_values(X, beta)[1 : 1 + objective.n_kinds]).T
+    missed = [
+        weight * np.prod((1 - alone.propensity(v + shift)) ** rows["looks"], axis=1)
+        for weight, shift, alone in objective.at_nodes
+    ]
+    d = 1 - np.sum(missed, axis=0)
     np.testing.assert_allclose(whole.labelled_positives, w @ (terms.f * d))
     np.testing.assert_allclose(whole.squares, [w @ terms.f**2, w @ (terms.f**2 * d), w @ (terms.f * d) ** 2])
     np.testing.assert_allclose(whole.audits, [w @ (rows["audit"] == 1), w @ (rows["audit"] == 0)])
@@ -126,7 +135,7 @@ def test_the_diagonal_is_never_below_that_of_the_matrix(name):
     assert (diagonal > 0).all()
 
 
-@ALL
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if "shift" not in name])
 @CURVATURES
 def test_products_are_those_of_the_matrix(name, curvature):
     objective, X, rows, beta = _case(name)

@@ -46,7 +46,9 @@ from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
 from scarless.models import NaiveClassifier
 from scarless.models.messages import AUDITS_DIFFER, PROBABLY_SWAPPED
+from scarless.models.summary import remark_on_heterogeneity
 from scarless.outside.files import write_whole
+from scarless.outside.plain_words import plain
 from scarless.outside.shell_words import quoted_words
 from scarless.pair.groups import is_rows_keyword
 from scarless.raw.leaks import Leak
@@ -219,6 +221,13 @@ class Analysis:
                 }
                 for k, name in enumerate(self.settings.looks)
             ]
+        if facts.heterogeneity[0]:
+            value, interval = facts.heterogeneity
+            known = "given" if interval is None else "estimated"
+            remarks = list(map(plain, remark_on_heterogeneity(subject.inner.fitted_pair_)))
+            found["heterogeneity"] = {
+                "value": value, "interval": _plain_ends(interval), "is": known, "remarks": remarks
+            }  # fmt: skip
         if facts.rate_is != "none":
             partly = facts.rate_is == "estimated in part"
             found["false_positive_rates"] = [

@@ -144,8 +144,9 @@ def _given_model(settings: Settings) -> ModelChoice | None:
         return ModelChoice("known")
     if settings.scar:
         return ModelChoice(LOGISTIC if settings.informed else "scar")
-    if settings.bounds:
-        return ModelChoice(LOGISTIC, "" if settings.model == LOGISTIC else "--bounds needs one")
+    if settings.bounds or settings.heterogeneity:
+        flag = "--bounds" if settings.bounds else "--heterogeneity"
+        return ModelChoice(LOGISTIC, "" if settings.model == LOGISTIC else f"{flag} needs one")
     return None if settings.model == AUTO else ModelChoice(settings.model)
 
 
@@ -233,6 +234,7 @@ def _information(settings: Settings) -> dict[str, Any]:
         bounds=settings.bounds or None,
         shared=settings.shared,
         false_positive_rate=list(rates) if isinstance(rates, tuple) else rates,
+        heterogeneity=settings.heterogeneity,
         audit_labels=settings.audit_labels,
     )
     return {"labelling": labelling, "known": known or None}

@@ -16,6 +16,7 @@ from typing import Any
 from scarless.analysis.values import (
     ESTIMATE,
     Kind,
+    as_deviation,
     as_rate,
     as_shares,
     as_values,
@@ -141,6 +142,12 @@ class Settings:
         "you can give one value for each look",
         "--false-positive-rate", of="labelling",
     )  # fmt: skip
+    heterogeneity: Any = _setting(  # noqa: RUF009 (as above)
+        0.0, Kind(as_deviation, {"metavar": "SD"}),
+        "standard deviation of the log-odds of a label between rows, beyond what columns explain, or `estimate` to "
+        "estimate it, which needs three looks (default: 0); needs --model logistic",
+        "--heterogeneity", of="labelling",
+    )  # fmt: skip
     audit_labels: str = _setting(
         "keep", Kind(of_type(str, "text"), {"metavar": "HOW"}),
         "what to do with the labels of audited rows. keep (default): use them. If findings of audits were entered as "
@@ -234,7 +241,8 @@ class Settings:
     def informed(self) -> bool:
         """Whether there are looks, audits, known values, false positives or bounds besides the labels."""
         known = self.prevalence is not None or bool(self.label_frequency)
-        return bool(self.looks or self.audit or known or self.may_be_wrong or self.bounds)
+        more = self.bounds or self.heterogeneity
+        return bool(self.looks or self.audit or known or self.may_be_wrong or more)
 
     @property
     def may_be_wrong(self) -> bool:

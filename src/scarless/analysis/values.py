@@ -94,6 +94,23 @@ def as_rate(value: Any, key: str, source: str) -> Any:
         ) from None
 
 
+def as_deviation(value: Any, key: str, source: str) -> Any:
+    """Return a standard deviation between rows as a number or "estimate".
+
+    Examples
+    --------
+    >>> as_deviation("1.5", "heterogeneity", "here"), as_deviation("estimate", "heterogeneity", "here")
+    (1.5, 'estimate')
+    """
+    try:
+        return value if value == ESTIMATE else float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{source}: {key} must be the standard deviation of the log-odds of a label between rows, as a number, or "
+            f"'estimate'; got {value!r}."
+        ) from None
+
+
 def as_values(value: Any, key: str, source: str) -> tuple[str, ...]:
     """Return the values that mark a label as a tuple of texts, which is empty if no value is given.
 
@@ -265,8 +282,9 @@ def _check_numbers(settings: Any) -> None:
             "--bounds must be the lower and the upper bound of the propensity, for example 0.2 1; got "
             f"{' '.join(f'{each:g}' for each in bounds)}."
         )
-    if bounds and settings.model not in ("auto", "logistic") and not settings.scar:
-        raise ValueError(f"--bounds needs --model logistic; got --model {settings.model}.")
+    for flag, given in (("--bounds", bounds), ("--heterogeneity", settings.heterogeneity)):
+        if given and settings.model not in ("auto", "logistic") and not settings.scar:
+            raise ValueError(f"{flag} needs --model logistic; got --model {settings.model}.")
 
 
 def _check_rates(settings: Any) -> None:

@@ -514,6 +514,7 @@ def changes_of(found: Any, history: AuditHistory) -> AuditChanges:
         width_after=_width_after(found, history, n_more),
         level=found.settings.level,
         fit_differs=found.audits_differ,
+        fit_is_doubted=found.warned,
     )
 
 

@@ -451,6 +451,8 @@ def _print_answer(found: "analysis.Analysis", folder: Path, ranked: str) -> None
     for sentence in [] if found.changes is None else found.changes.sentences():
         print(sentence)
     print(f"Model: {summary['used']}")
+    for remark in summary.get("heterogeneity", {}).get("remarks", []):
+        print(f"Note: {remark}")
     for note in found.notes:
         print(f"Note: {note}")
     again = shell("fit", "--config", folder / RUN)

@@ -1,5 +1,7 @@
 """Functions with which other parts of the package read a fitted model: its problem, its remarks and its looks."""
 
+from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,8 @@ from scarless.numerics.arrays import Integers, Matrix, Vector
 from scarless.numerics.likelihood import at_least_one
 from scarless.numerics.uncertainty import Interval
 from scarless.pair.constraints import check_known, check_labelling
-from scarless.pair.fitted import GroupSums, GroupTotals, NoRowIntervals
+from scarless.pair.fitted import FittedPair, GroupSums, GroupTotals, NoRowIntervals
+from scarless.pair.heterogeneity import deviation_interval
 from scarless.pair.inference import PairInference
 from scarless.pair.predictive import ProbabilityDraws, draw_probabilities, label_probability_errors
 from scarless.pair.problem import PairProblem, summarise_observations
@@ -51,6 +54,7 @@ class LooksSummary(NamedTuple):
     same_propensity: bool  # whether all looks have the same propensity
     frequencies: tuple[tuple[float, Interval | None], ...]  # label frequency of each look
     rates: tuple[tuple[float, Interval | None], ...]  # one false-positive rate, or one for each look
+    heterogeneity: tuple[float, Interval | None]  # standard deviation between rows; the interval if it is estimated
     rate_is: str  # source of the rates: "none", "given", "estimated" or "estimated in part"
     known_values: tuple[Any, ...]  # known values
     warnings: tuple[str, ...]  # warnings of the fit
@@ -84,6 +88,7 @@ def looks_summary(model: Any, level: float = 0.95) -> LooksSummary | None:
         same_propensity=int(looks.objective.n_kinds) == 1,
         frequencies=tuple(_frequency(inner, looks, known, k, level) for k in range(looks.n_looks)),
         rates=_rates(inner, looks, known=estimated and known is not None, level=level),
+        heterogeneity=_spread(inner.fitted_pair_, level),
         rate_is="estimated in part" if estimated and not all(is_estimated) else _rate_is(estimated, each),
         known_values=check_known(inner.known).shares,
         warnings=tuple(getattr(inner, "_looks_warnings", ())),
@@ -106,6 +111,11 @@ def _rates(inner: Any, looks: Any, *, known: bool, level: float) -> tuple[tuple[
         return tuple(found)
     own, values = [objective.rates[kind] for kind in looks.kinds], np.resize(values, len(looks.kinds)).tolist()
     return tuple((value, None) if rate is None else found[rate] for value, rate in zip(values, own, strict=True))
+
+
+def _spread(pair: FittedPair, level: float) -> tuple[float, Interval | None]:
+    found = deviation_interval(pair.spreads, level) if pair.spreads else None
+    return float(pair.objective.heterogeneity), found
 
 
 def _rate_is(estimated: bool, rates: list[Any]) -> str:
@@ -131,7 +141,36 @@ def any_label_probability(model: Any, X: Any, labels: Any) -> Vector:
     array of shape (n_rows,)
         0 for rows without any look.
     """
-    return _any_look(X, labels, model, model.predict_propensity)
+    return np.asarray(
+        sum(weight * _any_look(X, labels, twin, twin.predict_propensity) for weight, twin in at_each_node(model))
+    )
+
+
+def at_each_node(model: Any) -> list[tuple[float, Any]]:
+    """Return copies of a model, each with one value of the random shift of propensities, and their weights.
+
+    Given the shift, the looks of a row are independent. Without a shift, the list has the model itself.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Model that was fitted to looks, audits or known values.
+
+    Returns
+    -------
+    list of (float, model)
+    """
+    pair = model.fitted_pair_
+    if not pair.objective.heterogeneity:
+        return [(1.0, model)]
+    intercepts = [place.stop - 1 for place in pair.objective.places[1 : 1 + len(pair.objective.models)]]
+    found = []
+    for weight, shift, alone in pair.objective.at_nodes:
+        twin, parameters = copy(model), pair.parameters.copy()
+        parameters[intercepts] += shift
+        twin._pair = replace(pair, objective=alone, parameters=parameters)
+        found.append((weight, twin))
+    return found
 
 
 def false_label_probability(model: Any, X: Any, labels: Any) -> Vector:

@@ -18,6 +18,7 @@ from scarless.models.summary import (
     SWAPPABLE,
     attribute_names,
     few_labels_remarks,
+    remark_on_heterogeneity,
 )
 from scarless.numerics.arrays import Vector
 from scarless.numerics.newton import Solution, Status
@@ -27,19 +28,24 @@ from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.constraints import labelling_of
 from scarless.pair.fit import PairFit
 from scarless.pair.fitted import FittedPair, LookModels
+from scarless.pair.heterogeneity import MIN_LOOKS_FOR_HETEROGENEITY
 from scarless.pair.inference import disagreements
 from scarless.pair.logistic import all_labelled
 from scarless.pair.look_checks import (
+    HETEROGENEITY_Z,
+    MAX_GAP_OF_POSSIBLE_FIT,
     AuditGap,
     AuditSelectionGap,
     BoundGap,
     EnteredFindings,
+    HeterogeneityGap,
     LookGap,
     OffsetGap,
     PairGap,
     PriorGap,
     RateGap,
     bound_gap,
+    heterogeneity_gap,
     look_gaps,
     offset_gap,
     pair_gaps,
@@ -348,11 +354,12 @@ def remarks_on_looks(model: Any, pair: FittedPair, looks: LookModels) -> list[st
             "Propensity bounds are taken as given, and the class prior depends on them. The data can contradict them "
             "only if the models fit clearly better without bounds."
         )
-    if looks.n_looks > 1:
+    remarks += remark_on_heterogeneity(pair)
+    if looks.n_looks > 1 and not looks.objective.heterogeneity:
         remarks.append(
             "Looks are assumed to be independent given the attributes. If rows differ in ways that no attribute "
-            "explains, the class prior is too low and intervals are far too short. goodness_of_fit tests "
-            "independence. audited_class_prior does not depend on the models."
+            "explains, the class prior is too low and intervals are far too short. The fit tests this, and "
+            "goodness_of_fit shows the details. audited_class_prior does not depend on the models."
         )
     if looks.n_audited:
         remarks += _remarks_on_audits(model, labelling_of(model).audit_labels)
@@ -385,15 +392,25 @@ def misfits(problem: PairProblem, fit: PairFit, given: Given, *, shared: bool, m
     assert looks is not None
     if looks.n_looks > 1 and shared:
         differ = message_about_looks(look_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
-    found = message_about_rate(rate_gap(problem, fit, max_iter=max_iter))
+    pairs = []
+    # Looks that do not fit their shared propensity model would also fail the tests of independence, so these tests are
+    # only made if all looks fit.
+    if fit.converged and looks.n_looks > 1 and not differ:
+        pairs = pair_gaps(problem, fit.parameters, given.labels, looks.kinds)
+    # If only some pairs of looks agree too often, one look is partly a copy of another.
+    together = bool(pairs) and float(np.median([gap.z_score for gap in pairs])) >= _MIN_MEDIAN_OF_PAIRS
+    spread = heterogeneity_gap(problem, fit) if together else None
+    rate = rate_gap(problem, fit, max_iter=max_iter)
+    agreeing = message_about_pairs(pairs, looks.names)
+    # With two looks, the message about the pair names copies as well as differences between rows.
+    causes = [] if agreeing and looks.n_looks == 2 else messages_about_causes(rate, spread, looks.n_looks)
+    found = causes or message_about_rate(rate)
     if fit.converged:
         found += message_about_bounds(bound_gap(problem, fit, max_iter=max_iter))
         found += message_about_offset(offset_gap(problem, fit, max_iter=max_iter))
-        # Looks that do not fit their shared propensity model would also fail the test of independence, so this test is
-        # only made if all looks fit.
-        if looks.n_looks > 1 and not differ:
-            found += message_about_pairs(pair_gaps(problem, fit.parameters, given.labels, looks.kinds), looks.names)
-        if looks.n_looks > 1:
+        if not causes:
+            found += agreeing
+        if looks.n_looks > 1 and (looks.n_audited or not causes):
             gap = prior_gap(problem, fit, given.labels, looks.kinds, max_iter=max_iter)
             found += message_about_prior(gap, audited=looks.n_audited > 0)
     return [*differ, *found]
@@ -425,6 +442,7 @@ AUDIT_WARNING_Z = 3.3  # standard errors between audits and models; exceeded by 
 _LOOK_WARNING_Z = 4.0  # standard errors between the labels of a look and those that a shared propensity predicts
 _MIN_LOOK_DIFFERENCE = 0.1  # difference between the labels and the expected labels of a look, relative to the latter
 _DEPENDENCE_TEST_SIZE = 0.001  # probability of a warning if all looks are independent
+_MIN_MEDIAN_OF_PAIRS = 0.5  # median of the statistics of pairs of looks if rows differ in ways that no column measures
 _CONSTRAINT_WARNING_Z = 3.0  # standard errors between rows and bounds, or an offset; exceeded by chance in 0.3% of fits
 _MIN_PRIOR_DIFFERENCE = 0.05  # share of the class prior; smaller differences do not matter in practice
 # Log-likelihood gain by the logarithm of an offset at which the fit warns. If the offset itself is correct, fewer than
@@ -534,9 +552,9 @@ def message_about_pairs(gaps: list[PairGap], names: tuple[str, ...]) -> list[str
     if worst.z_score > 0:
         return [
             f"{one} and {other} agree more often than independent looks would, by {worst.z_score:.1f} standard errors. "
-            "Either one look is partly a copy of the other (leave one out), or rows differ in ways that no attribute "
-            "explains, or the models are of the wrong form. In the first two cases the class prior is too low. To "
-            "find out which case it is, audit unlabelled rows."
+            "Either one look is partly a copy of the other (leave one out), or rows differ in how easily they are "
+            "seen, in ways that no column measures, or the models are of the wrong form. In the first two cases the "
+            "class prior is too low. To find out which case it is, audit unlabelled rows."
         ]
     return [
         f"{one} and {other} agree less often than independent looks would, by {-worst.z_score:.1f} standard errors. If "
@@ -620,6 +638,30 @@ def message_about_rate(found: RateGap | None) -> list[str]:
         f"the labels do not fit a model {given}: a rate of {found.rate:.3f} fits better ({found.z_score:.1f} standard "
         "errors apart). If there may be false positives, use false_positive_rate='estimate'. Otherwise the models are "
         "of the wrong form."
+    ]
+
+
+def messages_about_causes(rate: RateGap | None, spread: HeterogeneityGap | None, n_looks: int) -> list[str]:
+    """Return the message that rows differ in ways that no column measures, if this explains the labels best.
+
+    If false positives explain them about as well, the message names both. It is empty if false positives explain them
+    better, or if there is no such difference.
+    """
+    if spread is None or spread.z_score < HETEROGENEITY_Z:
+        return []
+    by_rate = 0.5 * rate.z_score**2 if rate is not None and rate.rate > rate.given else 0.0
+    if by_rate > spread.gained + MAX_GAP_OF_POSSIBLE_FIT:
+        return []
+    others = ["one look is partly a copy of the other"] if n_looks == 2 else []
+    if rate is not None and by_rate > max(spread.gained - MAX_GAP_OF_POSSIBLE_FIT, MAX_GAP_OF_POSSIBLE_FIT):
+        others.append(f"some labels are false positives (a rate of {rate.rate:.3f} fits about as well)")
+    besides = f" The labels can also mean that {', or that '.join(others)}." if others else ""
+    model = "fit with heterogeneity='estimate', or " if n_looks >= MIN_LOOKS_FOR_HETEROGENEITY else ""
+    return [
+        f"rows differ in how easily they are seen, in ways that no column measures: labels of the same row agree more "
+        f"often than independent looks would, by {spread.z_score:.1f} standard errors.{besides} The class prior is "
+        "then too low, and its interval is far too short. Add a column that explains the differences to "
+        f"propensity_attributes, {model}audit rows that are drawn at random and use audited_class_prior."
     ]
 
 

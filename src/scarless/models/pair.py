@@ -112,6 +112,7 @@ class PairClassifier(PUClassifier):
     # By how much logistic models raise the log-likelihood of held-out labels, and its standard error; minus infinity if
     # they rank rows alike or were not fitted.
     _gain_of_logistic: tuple[float, float] = (-np.inf, 0.0)
+    _takes_heterogeneity = False  # whether the fit allows for rows that differ in ways that no column measures
     _none_is_scar = True  # whether propensity_attributes=None means one propensity for all positives
     _has_coefficients = True  # whether both models can be logistic, with coefficients
     _standard_errors_need = "two logistic models (estimator=None, propensity_estimator=None)"
@@ -672,6 +673,7 @@ class PairClassifier(PUClassifier):
                 labelled=float(problem.totals.labelled),
                 looks=given.looks,
                 inference=inference,
+                spreads=given.spreads,
             )
         )
         warn_about_units(problem.engine.units, attribute_names(self), type(self).__name__)
@@ -719,6 +721,7 @@ class PairClassifier(PUClassifier):
         assert looks is not None
         self.n_looks_, self.n_audited_ = looks.n_looks, looks.n_audited
         self.false_positive_rate_ = rates_of_looks(problem.objective, inference.parameters, looks.kinds)
+        self.heterogeneity_ = float(problem.objective.heterogeneity)
         self.label_frequencies_ = np.array([inference.label_frequency_of(int(kind)).value for kind in looks.kinds])
         ranking = message_about_ranking(gap, named=self.propensity_attributes is not None)
         self._looks_warnings = (*self._messages_about_looks(given, problem, fit, inference), *ranking)

@@ -60,6 +60,7 @@ from scarless.pair.constraints import (
 )
 from scarless.pair.crossed import numeric_columns
 from scarless.pair.fitted import LookModels
+from scarless.pair.heterogeneity import DEVIATIONS, ESTIMATE, MIN_LOOKS_FOR_HETEROGENEITY, SpreadFit
 from scarless.pair.logistic import Training, labelled_rows
 from scarless.pair.problem import PairProblem, summarise_observations
 
@@ -81,6 +82,7 @@ class Given(NamedTuple):
     audit: Codes = np.empty(0, dtype=np.int8)
     constraints: tuple[Constraint, ...] = ()
     doubts: tuple[str, ...] = ()  # messages about implausible labels and audits
+    spreads: tuple[SpreadFit, ...] = ()  # fits with other random shifts, if their standard deviation is estimated
 
     @property
     def is_one_label(self) -> bool:
@@ -125,7 +127,8 @@ def has_more_than_labels(model: Any, X: Any, y: Any, audit: Any, *, on_grid: boo
     kept = isinstance(labelling.audit_labels, str) and labelling.audit_labels == "keep"
     more = audit is not None or not kept or names_several(X, y) or bool(shares) or bool(labelling.visit_attributes)
     more = more or any(each is not None for each in (labelling.offset, labelling.bounds))
-    rate = labelling.false_positive_rate
+    rate, spread = labelling.false_positive_rate, labelling.heterogeneity
+    more = more or isinstance(spread, str) or real_number(spread) != 0.0
     return more or not (np.ndim(rate) == 0 and real_number(rate) == 0.0) or has_several_looks(y)
 
 
@@ -278,7 +281,8 @@ def design_looks(model: Any, X: Any, read: ReadLooks) -> tuple[LookModels, Colum
     kinds = np.zeros(n_looks, dtype=np.intp) if one_kind else np.arange(n_looks)
     rates = _false_positives(labelling, 1 if one_kind else n_looks, n_looks)
     added = tuple(int(column) for column in offsets[: 1 if one_kind else n_looks]) or None
-    objective = LooksLikelihood(f, models, rates, added, check_bounds(labelling.bounds))
+    spread = _heterogeneity(model, labelling, read.checked.labels)
+    objective = LooksLikelihood(f, models, rates, added, check_bounds(labelling.bounds), spread)
     n_audited = int(np.count_nonzero(read.audit >= 0))
     return LookModels(n_looks, read.checked.names, kinds, visits, objective, n_audited), f.indices, e_columns
 
@@ -400,6 +404,34 @@ def _false_positives(labelling: Labelling, n_kinds: int, n_looks: int) -> Any:
         )
     known = np.where(is_estimated, np.nan, logit(np.maximum(rates, _TINY_FALSE_POSITIVE_RATE)))
     return np.asarray(np.resize(known, n_kinds))
+
+
+def _heterogeneity(model: Any, labelling: Labelling, labels: Codes) -> float:
+    """Return the given standard deviation of a random shift of a row's propensities; 0 if it is to be estimated."""
+    given = labelling.heterogeneity
+    estimated = isinstance(given, str) and given == ESTIMATE
+    deviation = 0.0 if estimated else real_number(given)
+    if not 0.0 <= deviation <= max(DEVIATIONS):
+        raise ValueError(
+            f"heterogeneity, the standard deviation of the logits of propensities between rows, must be a number from "
+            f"0 to {max(DEVIATIONS):g}, or 'estimate'; got {shown(given)}."
+        )
+    if not estimated and not deviation:
+        return 0.0
+    if not model._takes_heterogeneity:
+        raise ValueError(
+            "heterogeneity needs SAREMClassifier with two logistic models: leave estimator and propensity_estimator "
+            f"out. It is not available for this {type(model).__name__}."
+        )
+    needed = MIN_LOOKS_FOR_HETEROGENEITY if estimated else 2
+    most = int((labels >= 0).sum(axis=1).max())
+    if most < needed:
+        raise ValueError(
+            f"heterogeneity={given!r} needs at least {needed} looks at some rows, and no row has more than {most}. "
+            "With fewer looks, the labels do not show whether rows differ in ways that no column measures. Add looks, "
+            "or audit rows that are drawn at random and use audited_class_prior."
+        )
+    return deviation
 
 
 def check_bounds(bounds: Any) -> tuple[float, float] | None:

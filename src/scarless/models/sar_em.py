@@ -25,9 +25,10 @@ from scarless.models.reading import Given, has_more_than_labels, read_rows, read
 from scarless.models.summary import crossed_summary
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
+from scarless.numerics.newton import MAX_MATRIX_PARAMETERS
 from scarless.numerics.scores import RankingGap
 from scarless.outside.progress import progress_bar
-from scarless.pair.constraints import check_known
+from scarless.pair.constraints import check_known, labelling_of
 from scarless.pair.cross_fit import CrossFit, ProgressText
 from scarless.pair.crossed import (
     Crossed,
@@ -41,11 +42,19 @@ from scarless.pair.crossed import (
     warn_unless_converged_in_folds,
 )
 from scarless.pair.draws import check_member
+from scarless.pair.fit import FitOptions
 from scarless.pair.fitted import FittedPair, digest_of
 from scarless.pair.folds import check_folds, refuse_odd_cv
 from scarless.pair.groups import GROUPS_NOT_SUPPORTED, check_groups, weights_for_groups
+from scarless.pair.heterogeneity import (
+    ESTIMATE,
+    PROFILE_TOL,
+    likeliest_deviation,
+    profile_of_spread,
+    with_spread,
+)
 from scarless.pair.logistic import Training
-from scarless.pair.optima import IterationReport, warn_if_swappable
+from scarless.pair.optima import IterationReport, best_fit, warn_if_swappable
 from scarless.pair.problem import PairProblem
 from scarless.pair.solving import one_thread_if_narrow
 from scarless.pair.stack import gap_to_logistic
@@ -145,6 +154,8 @@ class SAREMClassifier(PairClassifier):
         Estimated :math:`\Pr(s_k=1|y=1)` of each look, as if the look had taken place in all rows.
     false_positive_rate_ : float or array
         Estimated or given false-positive rate.
+    heterogeneity_ : float
+        Estimated or given standard deviation of the logits of propensities between rows, beyond what columns explain.
     estimators_ : list
         Cross-fit only: one fitted model for each fold.
     recalibration_ : Recalibration
@@ -300,6 +311,11 @@ class SAREMClassifier(PairClassifier):
         group = None if groups is None else check_groups(groups, X)
         sample_weight = weights_for_groups(sample_weight, groups)
         more = has_more_than_labels(self, X, y, audit)
+        if group is not None and labelling_of(self).heterogeneity == ESTIMATE:
+            raise ValueError(
+                "groups cannot be combined with heterogeneity='estimate': its intervals do not allow for groups. Give "
+                "heterogeneity as a number, or leave groups out."
+            )
         if group is not None and not logistic:
             raise ValueError(GROUPS_NOT_SUPPORTED)
         if more:
@@ -340,8 +356,33 @@ class SAREMClassifier(PairClassifier):
         with one_thread_if_narrow(problem.n_parameters):  # once for all passes
             problem = problem.with_pseudo_observations(max(check_known(self.known).pseudo_weight, 0.0))
             progress = _print_iteration if self.verbose else None
+            self._refuse_heterogeneity_of_wide_models(problem.n_parameters)
+            if labelling_of(self).heterogeneity == ESTIMATE:
+                given, problem = self._with_estimated_heterogeneity(given, problem, tol)
             found = self._fit_from_starts(problem, self.n_starts, tol, rng=rng, progress=progress)
         self._store_fit(given, problem, found)
+
+    def _refuse_heterogeneity_of_wide_models(self, n_parameters: int) -> None:
+        if labelling_of(self).heterogeneity and n_parameters > MAX_MATRIX_PARAMETERS:
+            raise ValueError(
+                f"heterogeneity needs models with at most {MAX_MATRIX_PARAMETERS} parameters together, but these "
+                f"models have {n_parameters}. Give the models fewer columns."
+            )
+
+    def _with_estimated_heterogeneity(
+        self, given: Given, problem: PairProblem, tol: float
+    ) -> tuple[Given, PairProblem]:
+        """Estimate by how much rows differ in ways that no column measures; return input and problem with it."""
+        alone = best_fit(problem, FitOptions(max(tol, PROFILE_TOL), self.max_iter))
+        spreads = profile_of_spread(problem, alone.parameters, max_iter=self.max_iter)
+        problem = with_spread(problem, likeliest_deviation(spreads))
+        assert given.looks is not None
+        looks = given.looks._replace(objective=problem.objective)
+        return given._replace(looks=looks, constraints=problem.constraints, spreads=spreads), problem
+
+    @property
+    def _takes_heterogeneity(self) -> bool:  # type: ignore[override]
+        return self.estimator is None and self.propensity_estimator is None
 
     def _refuse_with_looks(self) -> None:
         """Raise if a parameter does not work with several looks, audits, false positives or known values."""

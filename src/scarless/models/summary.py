@@ -10,9 +10,11 @@ import numpy as np
 from scipy.special import ndtr
 
 from scarless.numerics.arrays import Array, Vector
+from scarless.numerics.looks_objective import HIGH_TAIL, LOW_TAIL, NORMAL
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.extras import need
 from scarless.pair.constraints import labelling_of
+from scarless.pair.heterogeneity import compare_forms, deviation_interval
 
 _MAX_NAME_WIDTH = 40
 _MAX_SETS_SHOWN, _MAX_NAMES_SHOWN = 5, 12  # sets of collinear columns, and names of columns, in one remark
@@ -31,6 +33,11 @@ REACHES_ONE = (
     "the most certain rows are positive only with probability m, the class prior is too high by a factor of up to 1/m. "
     "Labels cannot show this: audit some of the rows with the highest class probability."
 )
+_FORMS = {
+    NORMAL: "normal",
+    LOW_TAIL: "skewed towards rows that are hardly ever seen",
+    HIGH_TAIL: "skewed towards rows that are always seen",
+}
 INTERCEPT = "intercept"
 NOT_CONVERGED = "The solver did not converge: estimates and standard errors are not those of the optimum."
 SWAPPABLE = (
@@ -533,9 +540,41 @@ def _lines_on_looks(model: Any, pair: Any, looks: Any, level: float) -> list[tup
     elif not objective.n_rates:
         lines.append(("False positives", f"{labelling.false_positive_rate} (given)"))
     lines += [("False positives", _share(*found)) for found in pair.rate_intervals(level)]
+    if objective.heterogeneity:
+        lines.append(("Heterogeneity", _heterogeneity(pair, level)))
     if objective.bounds is not None:
         lines.append(("Propensity bounds", f"{objective.bounds[0]:g} to {objective.bounds[1]:g} (given)"))
     return lines
+
+
+def _heterogeneity(pair: Any, level: float) -> str:
+    """Return the standard deviation of the logits of propensities between rows, with its interval if estimated."""
+    value = f"standard deviation {pair.objective.heterogeneity:.2f}"
+    if not pair.spreads:
+        return f"{value} (given)"
+    low, high = deviation_interval(pair.spreads, level)
+    return f"{value} [{low:.2f}, {high:.2f}]"
+
+
+def remark_on_heterogeneity(pair: Any) -> list[str]:
+    """Return the remark that the class prior depends on the assumed form of differences between rows."""
+    if not pair.objective.heterogeneity and not pair.spreads:
+        return []
+    if not pair.spreads:
+        return [
+            "The standard deviation of the differences between rows, and their normal form, are taken as given. The "
+            "class prior depends on both, and no interval covers this."
+        ]
+    forms = ", ".join(
+        f"{each.class_prior:.2f} if they are {_FORMS[each.form]} (log-likelihood {each.behind:.1f} below the highest)"
+        for each in compare_forms(pair.spreads)
+    )
+    return [
+        "Labels hardly show how the differences between rows are distributed, and the class prior depends on it: "
+        f"{forms}. The estimate is for the normal form. The intervals of the class prior and of the label frequency "
+        "cover all these forms and standard deviations, but other forms are possible. Intervals of coefficients and "
+        "of rows are for the estimated standard deviation. The class prior by audited_class_prior needs no such form."
+    ]
 
 
 def _share(value: float, interval: Interval) -> str:

@@ -11,6 +11,9 @@ false positives, `B` is 1 for unlabelled rows and 0 for labelled rows. Propensit
 :math:`e = l + (b - l)\,\sigma(v)`. For one look at every row, no audit and :math:`h = 0`, the functions of
 `scarless.numerics.likelihood` are more precise and faster.
 
+If rows differ in ways that no column measures, the logits of a row's propensities are all shifted by the same random
+:math:`b`, and `A` is its mean over the distribution of `b`, which is given by nodes with weights (`Mixing`).
+
 All functions work row by row. The information of a row's logits is :math:`D - \omega c c'`: the complete information,
 a diagonal matrix, minus a matrix of rank one that is lost because the class is not observed.
 """
@@ -23,7 +26,15 @@ from scarless.numerics.arrays import Matrix, Vector, at_least, at_most, concat, 
 from scarless.numerics.likelihood import logistic_terms, sigmoid_pair
 
 _MIN_DIVISOR = 1e-300  # lower bound of probabilities that are divided by
+_NO_CROSS = np.zeros((0, 0, 0))
 _LOG_IMPOSSIBLE = -1e300  # log-probability of an impossible class; finite, so that 0 times this number is 0
+
+
+class Mixing(NamedTuple):
+    """Distribution of the random shift of the logits of a row's propensities."""
+
+    shifts: tuple[float, ...]
+    weights: tuple[float, ...]
 
 
 class LookTerms(NamedTuple):
@@ -49,6 +60,7 @@ class LookTerms(NamedTuple):
     expected_information: Matrix  # expectation of `information` for a positive row
     unlabelled_score: Matrix  # `score` of a row without any label
     log_missed: Vector  # log-probability that a positive row gets no label at its looks
+    cross: Any = _NO_CROSS  # minus the second derivatives of log A, (rows, kinds, kinds); empty without random shifts
 
 
 class RowInformation(NamedTuple):
@@ -57,6 +69,7 @@ class RowInformation(NamedTuple):
     diagonal: Matrix
     omega: Vector
     along: Matrix  # c
+    cross: Any = _NO_CROSS  # with random shifts: D of the logits v, which is then not diagonal; (rows, kinds, kinds)
 
 
 class _Propensities(NamedTuple):
@@ -72,6 +85,7 @@ class _Propensities(NamedTuple):
     expected_information: Matrix
     unlabelled_score: Matrix
     log_missed: Vector
+    cross: Any = _NO_CROSS
 
 
 def _propensities(v: Matrix, labels: Matrix, looks: Matrix) -> _Propensities:
@@ -94,6 +108,10 @@ def _propensities(v: Matrix, labels: Matrix, looks: Matrix) -> _Propensities:
     )
 
 
+def _propensities_of(v: Matrix, labels: Matrix, looks: Matrix, bounds: tuple[float, float] | None) -> _Propensities:
+    return _propensities(v, labels, looks) if bounds is None else _bounded_propensities(v, labels, looks, bounds)
+
+
 def _bounded_propensities(v: Matrix, labels: Matrix, looks: Matrix, bounds: tuple[float, float]) -> _Propensities:
     xp, missed = namespace_of(v), looks - labels
     low, high = bounds
@@ -114,6 +132,50 @@ def _bounded_propensities(v: Matrix, labels: Matrix, looks: Matrix, bounds: tupl
     )
 
 
+def _mixed_propensities(
+    v: Matrix, labels: Matrix, looks: Matrix, bounds: tuple[float, float] | None, mixing: Mixing
+) -> _Propensities:
+    r"""Return the propensities and log A of rows with a random shift; all fields are means over its nodes.
+
+    With :math:`p_n \propto w_n A_n`, the derivative of log A is :math:`E_p[\text{score}]`, and its second derivative
+    is :math:`-E_p[\text{information}] + \mathrm{Cov}_p(\text{score})`.
+    """
+    parts = [_propensities_of(v + shift, labels, looks, bounds) for shift in mixing.shifts]
+    w = np.array(mixing.weights)
+    log_a, p = _mixed(w, [part.log_a for part in parts])
+    log_missed, p_missed = _mixed(w, [part.log_missed for part in parts])
+    scores = np.stack([part.score for part in parts])
+    score = _mean(p, scores)
+    cross = np.einsum("jk,ik->ijk", np.eye(v.shape[1]), _mean(p, [part.information for part in parts]))
+    cross = cross + score[:, :, None] * score[:, None, :] - np.einsum("ni,nij,nik->ijk", p, scores, scores)
+    same = np.broadcast_to(w[:, None], p.shape)
+    return _Propensities(
+        e=_mean(same, [part.e for part in parts]),
+        not_e=_mean(same, [part.not_e for part in parts]),
+        log_a=log_a,
+        e_slope=_mean(same, [part.e_slope for part in parts]),
+        e_curvature=_mean(same, [part.e_curvature for part in parts]),
+        score=score,
+        information=np.einsum("ijj->ij", cross),
+        expected_information=_mean(same, [part.expected_information for part in parts]),
+        unlabelled_score=_mean(p_missed, [part.unlabelled_score for part in parts]),
+        log_missed=log_missed,
+        cross=cross,
+    )
+
+
+def _mixed(weights: Vector, logs: list[Vector]) -> tuple[Vector, Matrix]:
+    """Return the logarithm of the weighted mean of exponentials, and the share of each of them in this mean."""
+    terms = np.log(weights)[:, None] + np.stack(logs)
+    total = np.logaddexp.reduce(terms, axis=0)
+    return total, np.exp(terms - total)
+
+
+def _mean(shares: Matrix, parts: Any) -> Matrix:
+    """Return the mean of matrices over nodes; each node has a share in each row."""
+    return np.asfortranarray(np.einsum("ni,nij->ij", shares, np.stack(parts)))
+
+
 def _over_looks(values: Matrix) -> Vector:
     return values[:, 0] if values.shape[1] == 1 else namespace_of(values).sum(values, axis=1)
 
@@ -126,11 +188,12 @@ def look_terms(
     looks: Matrix,
     audit: Vector,
     bounds: tuple[float, float] | None = None,
+    mixing: Mixing | None = None,
 ) -> LookTerms:
     """Return posterior, log-likelihood and derivatives of each row from its logits.
 
     `g` is None if there are no false positives. `audit` is the true class of audited rows, 1 or 0, and -1 for other
-    rows. `bounds` are the lowest and the highest possible propensity.
+    rows. `bounds` are the lowest and the highest possible propensity. `mixing` is the distribution of a random shift.
 
     Examples
     --------
@@ -142,7 +205,10 @@ def look_terms(
     """
     xp = namespace_of(u)
     f, not_f, log_f, log_not_f = logistic_terms(u)
-    of_e = _propensities(v, labels, looks) if bounds is None else _bounded_propensities(v, labels, looks, bounds)
+    if mixing is None:
+        of_e = _propensities_of(v, labels, looks, bounds)
+    else:
+        of_e = _mixed_propensities(v, labels, looks, bounds, mixing)
     positive, negative = log_f + of_e.log_a, log_not_f  # log f A, log (1 - f) B
     can_be_positive, can_be_negative = audit != 0, audit != 1
     if g is None:
@@ -181,6 +247,7 @@ def look_terms(
         expected_information=of_e.expected_information,
         unlabelled_score=of_e.unlabelled_score,
         log_missed=of_e.log_missed,
+        cross=of_e.cross,
     )
 
 
@@ -203,9 +270,10 @@ def observed_look_information(terms: LookTerms) -> RowInformation:
     :math:`D = [f(1-f),\; q\,m\,e(1-e),\; (1-q)\,m\,h(1-h)]`, :math:`\omega = q(1-q)`,
     :math:`c = [1,\; t - m e,\; -(t - m h)]`.
     """
-    return _information(
+    found = _information(
         terms, terms.q, terms.not_q, terms.q * terms.not_q, (terms.information, terms.score), terms.labels
     )
+    return found if not terms.cross.size else found._replace(cross=terms.q[:, None, None] * terms.cross)
 
 
 def expected_look_information(terms: LookTerms) -> RowInformation:
@@ -214,10 +282,10 @@ def expected_look_information(terms: LookTerms) -> RowInformation:
     Without false positives, the class of a row that is not audited is unknown only if the row is unlabelled. Then
     :math:`\omega = P_0 q_0 (1-q_0)`, :math:`P_0 = 1-f+f\prod(1-e)^m`, :math:`q_0 = f\prod(1-e)^m/P_0` and
     :math:`c = [1, -m e]`. With false positives, the expectation would be a sum over all possible labels. The complete
-    information (:math:`\omega = 0`) is used instead, as in EM.
+    information (:math:`\omega = 0`), which is larger, is used instead, as in EM. The same applies to random shifts.
     """
     xp = namespace_of(terms.f)
-    if terms.h is not None:
+    if terms.h is not None or terms.cross.size:
         complete = (terms.expected_information, terms.score)
         return _information(terms, terms.f, terms.not_f, xp.zeros_like(terms.f), complete, terms.labels)
     unseen = terms.f * xp.exp(terms.log_missed)

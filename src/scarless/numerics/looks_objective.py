@@ -4,7 +4,8 @@ A *logit* is a linear function of columns. Several logits can share their parame
 different column at each look.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
@@ -16,12 +17,47 @@ from scarless.numerics import linear, looks
 from scarless.numerics.arrays import Matrix, Rows, Vector
 from scarless.numerics.likelihood import sigmoid, softplus
 from scarless.numerics.linear import Design
-from scarless.numerics.looks import LookTerms, RowInformation
+from scarless.numerics.looks import LookTerms, Mixing, RowInformation
 from scarless.numerics.objectives import Curvature, Logit, PairObjective, Sums
 from scarless.numerics.uncertainty import PairSums
 
 _INTERCEPT_ONLY = Design.of(np.arange(0))
 _MAX_LOGITS_IN_PAIRS = 4  # With more logits, one product of all columns is faster than products of pairs of logits.
+
+
+#: Number of nodes of the distribution of a random shift, and of standard deviations on each side of 0 that they cover.
+#: Evidence: with three and five looks and standard deviations of 1, 2, 3 and 5, the probability of each number of
+#: labels differs from its integral by at most 3e-4, 1e-5, 5e-5 and 2e-2 of itself.
+MIXING_NODES, MIXING_RANGE = 31, 5.0
+NORMAL, LOW_TAIL, HIGH_TAIL = "normal", "low tail", "high tail"
+MIXING_FORMS = (NORMAL, LOW_TAIL, HIGH_TAIL)
+
+
+@cache
+def mixing_of(deviation: float, form: str = NORMAL) -> Mixing:
+    """Return the distribution of a random shift with mean 0 and this standard deviation.
+
+    "normal": nodes at equal distances, by the trapezoidal rule, which converges faster here than Gauss-Hermite
+    quadrature, because a logistic function of the shift is no polynomial. "low tail": the logarithm of an exponential
+    variable, so that many rows are hardly ever labelled; "high tail": its mirror image. Both have nodes at the middle
+    quantiles of equal parts.
+
+    Examples
+    --------
+    >>> shifts, weights = mixing_of(2.0, "low tail")
+    >>> round(min(shifts), 1), round(max(shifts), 1), len(weights)
+    (-5.8, 3.2, 31)
+    """
+    if form == NORMAL:
+        z = np.linspace(-MIXING_RANGE, MIXING_RANGE, MIXING_NODES)
+        w = np.exp(-0.5 * z**2)
+    else:
+        middle = (np.arange(MIXING_NODES) + 0.5) / MIXING_NODES
+        z, w = np.log(-np.log1p(-middle)) * (1.0 if form == LOW_TAIL else -1.0), np.ones(MIXING_NODES)
+    w = w / w.sum()
+    z = z - w @ z
+    z = z * (deviation / np.sqrt(w @ z**2))
+    return Mixing(tuple(map(float, z)), tuple(map(float, w)))
 
 
 @dataclass(frozen=True)
@@ -42,6 +78,8 @@ class LooksLikelihood:
     false_positives: Any = None
     offsets: tuple[int, ...] | None = None  # for each kind of look, the column that is added to the propensity's logit
     bounds: tuple[float, float] | None = None  # lower and upper bound of all propensities
+    heterogeneity: float = 0.0  # standard deviation of a random shift of the logits of a row's propensities
+    mixing_form: str = NORMAL  # form of the distribution of this shift: one of `MIXING_FORMS`
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the attributes; in early model files, `models` was named ``e``."""
@@ -101,11 +139,26 @@ class LooksLikelihood:
     def propensity(self, v: Vector) -> Vector:
         """Return the propensities with the logits `v`, within the bounds."""
         low, high = self.bounds or (0.0, 1.0)
-        return low + (high - low) * sigmoid(v)
+        if self.mixing is None:
+            return low + (high - low) * sigmoid(v)
+        shifted = (w * sigmoid(v + shift) for shift, w in zip(*self.mixing, strict=True))
+        return low + (high - low) * np.sum(list(shifted), axis=0)
+
+    @property
+    def mixing(self) -> Mixing | None:
+        """The distribution of the random shift; None if rows do not differ beyond their columns."""
+        return mixing_of(self.heterogeneity, self.mixing_form) if self.heterogeneity else None
+
+    @property
+    def at_nodes(self) -> "list[tuple[float, float, LooksLikelihood]]":
+        """Return weight, shift and likelihood, without a random shift, for each node of its distribution."""
+        alone = replace(self, heterogeneity=0.0)
+        return [(w, shift, alone) for shift, w in zip(*(self.mixing or Mixing((0.0,), (1.0,))), strict=True)]
 
     def log_missed(self, v: Vector) -> Vector:
         """Return the logarithm of one minus the propensity."""
-        return -softplus(v) if self.bounds is None else np.log1p(-self.propensity(v))
+        usual = self.bounds is None and self.mixing is None
+        return -softplus(v) if usual else np.log1p(-self.propensity(v))
 
     def split(self, beta: Vector) -> tuple[Vector, Vector]:
         """Return the parameters of ``f`` and all other parameters."""
@@ -139,7 +192,7 @@ class LooksLikelihood:
             for logit, values in zip(logits[1 + kinds :], columns[1 + kinds :], strict=True):
                 g[:, logit.column - 1 - kinds] = values
         labels, seen = (np.asarray(rows[name], dtype=np.float64, order="F") for name in ("labels", "looks"))
-        return looks.look_terms(columns[0], v, g, labels, seen, rows["audit"], self.bounds)
+        return looks.look_terms(columns[0], v, g, labels, seen, rows["audit"], self.bounds, self.mixing)
 
     def sums(self, X: Any, rows: Rows, beta: Vector, curvature: Curvature) -> Sums:
         """Return value, gradient and curvature."""
@@ -287,6 +340,12 @@ class LooksLikelihood:
         """Return the sum of ``[x, 1]' (D - omega c c') [x, 1]`` over rows, for all logits and their parameters."""
         logits = self.logits
         weights = {(j, j): w * found.diagonal[:, logit.column] for j, logit in enumerate(logits)}
+        if found.cross.size:
+            weights |= {
+                (j, k): w * found.cross[:, j - 1, k - 1]
+                for j in range(1, 1 + self.n_kinds)
+                for k in range(j + 1, 1 + self.n_kinds)
+            }
         if not _in_pairs(self):
             lost = sum_of_squares(X, self, w * found.omega, found.along[:, self._columns()])
             return _sum_of_pairs(X, self, weights) - lost
@@ -294,7 +353,7 @@ class LooksLikelihood:
             lost = w * found.omega * found.along[:, logit.column]
             weights[j, j] -= lost * found.along[:, logit.column]
             for k, other in enumerate(logits[j + 1 :], start=j + 1):
-                weights[j, k] = -lost * found.along[:, other.column]
+                weights[j, k] = weights.get((j, k), 0.0) - lost * found.along[:, other.column]
         return _sum_of_pairs(X, self, weights)
 
 
@@ -354,13 +413,15 @@ def _scaled_with_ones(X: Any, scale: Vector) -> Any:
     return out
 
 
-def detection_curve(X: Any, rows: Rows, objective: PairObjective, beta: Vector, order: Any) -> tuple[Vector, Vector]:
+def detection_curve(X: Any, rows: Rows, objective: LooksLikelihood, beta: Vector, order: Any) -> tuple[Vector, Vector]:
     r"""Return the expected numbers of positives with a label after each look in `order`, and of all positives.
 
     Both are sums over a block. The first numbers are :math:`\sum_i f_i (1 - \prod_{k \le K} (1 - e_{ik}))` for each
     number of looks `K`.
     """
     columns = objective.logit_values(X, beta)
-    f = sigmoid(columns[0])
-    missed = np.cumsum([-objective.log_missed(columns[1 + j]) for j in order], axis=0)
-    return -np.expm1(-missed) @ f, np.asarray(f.sum())
+    f, found = sigmoid(columns[0]), np.zeros(len(order))
+    for weight, shift, alone in objective.at_nodes:
+        missed = np.cumsum([-alone.log_missed(columns[1 + j] + shift) for j in order], axis=0)
+        found += weight * (-np.expm1(-missed) @ f)
+    return found, np.asarray(f.sum())

@@ -126,6 +126,11 @@ class PairObjective(Objective, Protocol):
         ...
 
     @property
+    def heterogeneity(self) -> float:
+        """Standard deviation of the random shift of the logits of a row's propensities; 0 without a shift."""
+        ...
+
+    @property
     def n_kinds(self) -> int:
         """Number of kinds of looks."""
         ...
@@ -325,6 +330,7 @@ class LogisticPair:
     false_positives: ClassVar[None] = None
     offsets: ClassVar[None] = None
     bounds: ClassVar[None] = None
+    heterogeneity: ClassVar[float] = 0.0
     n_kinds: ClassVar[int] = 1
     n_rates: ClassVar[int] = 0
     f: Design

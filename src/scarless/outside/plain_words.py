@@ -47,6 +47,7 @@ _REPLACEMENTS = tuple(
         (r"Labelling\(([^()]*)\)", r"\1"),
         (r"visit_attributes", "--visit-attributes"),
         (r"audit_labels='?(\w+)'?", r"--audit-labels \1"),
+        (r"heterogeneity=('estimate'|[\d.]+)", r"--heterogeneity \1"),
         (r"false_positive_rate='estimate'", "--false-positive-rate estimate"),
         (r"false_positive_rate", "the rate of false positives"),
         (r"shared=False", "--not-shared"),

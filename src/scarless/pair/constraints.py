@@ -334,6 +334,13 @@ class Labelling(BaseEstimator):
     false_positive_rate : float, sequence or "estimate", default=0.0
         Probability that a look labels a negative row: one number for all looks, or one for each look. "estimate"
         requires several looks, or audits of labelled rows.
+    heterogeneity : float or "estimate", default=0.0
+        Whether rows differ in how easily they are seen, in ways that no column measures. The logits of all propensities
+        of a row are shifted by the same random number; this is its standard deviation. "estimate" requires three looks
+        at some rows. The class prior depends on the form of the distribution, which the labels hardly show (Link 2003).
+        The estimate uses a normal distribution. The intervals of class prior and label frequency also cover two
+        skewed distributions, and the uncertainty of the standard deviation. Needs `SAREMClassifier` with two logistic
+        models.
     audit_labels : {"keep", "drop", "undo"}, default="keep"
         How labels of audited rows are used. "keep" uses these labels unchanged. It is right if the labels do not depend
         on the audits. If the findings of audits were entered as labels, choose "drop" or "undo". "drop" ignores the
@@ -341,6 +348,11 @@ class Labelling(BaseEstimator):
         label. "undo" treats audited rows as unlabelled. It is right if only unlabelled rows were audited. The wrong
         choice biases the class prior; see "Adding information" in the user guide. The fit warns if the rows contradict
         the choice.
+
+    References
+    ----------
+    Link, "Nonidentifiability of population size from capture-recapture data with heterogeneous detection
+    probabilities", Biometrics 59 (2003).
 
     Examples
     --------
@@ -350,6 +362,8 @@ class Labelling(BaseEstimator):
                     propensity_attributes=['age'])
     """
 
+    heterogeneity: Any = 0.0  # files of earlier versions lack this parameter
+
     def __init__(
         self,
         *,
@@ -358,6 +372,7 @@ class Labelling(BaseEstimator):
         bounds: Any = None,
         shared: bool = True,
         false_positive_rate: Any = 0.0,
+        heterogeneity: Any = 0.0,
         audit_labels: str = "keep",
     ) -> None:
         self.visit_attributes = visit_attributes
@@ -365,6 +380,7 @@ class Labelling(BaseEstimator):
         self.bounds = bounds
         self.shared = shared
         self.false_positive_rate = false_positive_rate
+        self.heterogeneity = heterogeneity
         self.audit_labels = audit_labels
 
 

@@ -29,6 +29,8 @@ from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import listed
 from scarless.pair.crossed import dense, numeric_columns
 from scarless.pair.groups import clustered, variance_ratio, widened, widened_recalibration
+from scarless.pair.heterogeneity import SpreadFit
+from scarless.pair.heterogeneity import share_interval as spread_interval
 from scarless.pair.inference import PairInference, rows_in_numpy
 from scarless.pair.recalibrated import ClassPriorGrid, Recalibration, draw_class_priors, grid_interval
 from scarless.pair.stack import Member, draw_posteriors, mean_logits, row_intervals
@@ -87,6 +89,7 @@ class LookModels(NamedTuple):
         parts += ["an offset"] if self.objective.offsets is not None else []
         parts += ["bounds"] if self.objective.bounds is not None else []
         parts += ["false positives"] if self.objective.false_positives is not None else []
+        parts += ["heterogeneity"] if self.objective.heterogeneity else []
         parts += [f"{self.n_audited} audit{'s' if self.n_audited > 1 else ''}"] if self.n_audited else []
         return listed(parts) if parts else "known values, or looks that did not take place"
 
@@ -128,6 +131,7 @@ class FittedPair:
     held_out_weight: float = 0.0  # weight of the rows that some fold held out
     digest: int = 0  # checksum of the training rows of a cross-fit
     n_groups: int = 0  # number of groups; 0 if `groups` was not given
+    spreads: tuple[SpreadFit, ...] = ()  # fits with other random shifts of propensities, for intervals of both shares
     shares: PairInference | None = None  # if given, replaces `inference` for class prior and label frequency
 
     def rows(self, checked: Any) -> Engine:
@@ -173,6 +177,8 @@ class FittedPair:
             # Labelled rows are positive, unless there are false positives, which need looks.
             least = self.labelled / self.weight if share == "class_prior" and self.looks is None else 0.0
             return Interval(max(low, least), max(high, least))
+        if self.spreads:
+            return spread_interval(self.spreads, share, level)
         inference = self.inference if self.shares is None else self.shares
         assert inference is not None
         if share == "class_prior":

@@ -381,6 +381,8 @@ def _block_intervals(
         u, v = objective.logit_values(X, beta)[:2]
         error = np.hypot(error, recalibration.grid_errors(u, v, of))
     ends = low + (high - low) * np.column_stack(uncertainty.logit_interval(centre, error, z))
+    if of == "propensity" and objective.heterogeneity:
+        ends = np.column_stack([objective.propensity(centre + side * error) for side in (-z, z)])
     if sure is not None:
         ends[sure] = expit(centre[sure])[:, None]
     return ends

@@ -18,6 +18,8 @@ from scarless.numerics.histories import (
     LabelledHistories,
     ScoreSums,
     false_positive_scores,
+    heterogeneity,
+    heterogeneity_sums,
     number_by_histories,
     number_by_models,
     score_sums,
@@ -58,6 +60,9 @@ MAX_LOOKS_PAIRED = 12  # with more looks, only consecutive looks are compared, n
 #: errors. Evidence: in 80 fits to two and three looks with rates of 0 to .02, the likelihood ratio statistic was at
 #: most 1.1 standard errors if the score was below 1, and 0 if the score was below 0.
 MIN_RATE_SCORE = 1.0
+#: Rows are taken to differ in ways that no column measures if the score test reaches this number, in standard errors.
+#: Its size is then 1%. Evidence: in 120 fits of correct models to two, three and five looks, one statistic was larger.
+HETEROGENEITY_Z = 2.326
 #: Histories give an estimate of the number of positives only if rows have at least this number of second and later
 #: labels in total. With fewer, the estimate is skewed and uncertain. By judgement.
 MIN_SECOND_LABELS = 20.0
@@ -148,6 +153,17 @@ class RateGap(NamedTuple):
     rate: float
     given: float
     z_score: float
+
+
+class HeterogeneityGap(NamedTuple):
+    """Evidence that rows differ in how easily they are seen, in ways that no column measures."""
+
+    z_score: float  # score test of a random shift of the logits of a row's propensities
+
+    @property
+    def gained(self) -> float:
+        """Log-likelihood gain by such a shift, to second order."""
+        return 0.5 * max(self.z_score, 0.0) ** 2
 
 
 class PriorGap(NamedTuple):
@@ -347,7 +363,7 @@ def pair_gaps(problem: PairProblem, beta: Vector, labels: Codes, kinds: Array) -
     looks or audits, it also uses how often looks agree. In large tables, a part is tested first, and all rows are
     tested if a statistic of the part is large.
     """
-    if not _can_be_tested(problem):
+    if problem.objective.heterogeneity or not _can_be_tested(problem):
         return []
     n_looks = labels.shape[1]
     pairs = list(combinations(range(n_looks), 2)) if n_looks <= MAX_LOOKS_PAIRED else _neighbours(n_looks)
@@ -534,6 +550,21 @@ def rate_gap(problem: PairProblem, fit: PairFit, *, max_iter: int) -> RateGap | 
     return RateGap(rate, said, float(np.sqrt(2.0 * max(gained, 0.0))))
 
 
+def heterogeneity_gap(problem: PairProblem, fit: PairFit) -> HeterogeneityGap | None:
+    """Test whether rows differ in how easily they are seen, in ways that no column measures.
+
+    The score test of `goodness_of_fit` needs one pass over the rows. In large tables, only a part is tested.
+    """
+    objective = problem.objective
+    if not isinstance(objective, LooksLikelihood) or objective.heterogeneity or not fit.converged:
+        return None
+    if not problem.observations.has_second_looks or not _can_be_tested(problem):
+        return None
+    tested = _part_to_test(problem)
+    z_score = heterogeneity(tested.engine.total(heterogeneity_sums, objective, fit.parameters))
+    return HeterogeneityGap(z_score / float(np.sqrt(row_weight(tested))))
+
+
 def prior_gap(problem: PairProblem, fit: PairFit, labels: Codes, kinds: Array, *, max_iter: int) -> PriorGap | None:
     r"""Compare the class prior of a fit with an estimate that does not depend on the class model.
 
@@ -553,7 +584,7 @@ def prior_gap(problem: PairProblem, fit: PairFit, labels: Codes, kinds: Array, *
     objective = problem.objective
     if not isinstance(objective, LooksLikelihood) or objective.false_positives is not None or not fit.converged:
         return None
-    if not problem.observations.has_second_looks or not _can_be_tested(problem):
+    if objective.heterogeneity or not problem.observations.has_second_looks or not _can_be_tested(problem):
         return None
     larger = _part_to_test(problem)
     smaller = problem if larger is problem else _part_to_test(problem, FIRST_PART_DIVISOR)

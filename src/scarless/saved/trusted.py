@@ -112,6 +112,7 @@ _OURS = {
         "scarless.pair.cross_fit.Learned",
         "scarless.pair.draws.Drawn",
         "scarless.pair.form.FormDirection",
+        "scarless.pair.heterogeneity.SpreadFit",
         "scarless.pair.form.FormTest",
         "scarless.pair.problem.PseudoPositives",
         "scarless.pair.recalibrated.ClassPriorGrid",

@@ -111,6 +111,8 @@ class AuditChanges:
         Confidence level.
     fit_differs : bool
         Whether the models that were fitted with the answers still contradict them.
+    fit_is_doubted : bool
+        Whether the fit with the answers warns that its class prior is not reliable, for whatever reason.
     """
 
     rounds: tuple[Round, ...]
@@ -121,6 +123,7 @@ class AuditChanges:
     width_after: float | None
     level: float
     fit_differs: bool = False
+    fit_is_doubted: bool = False
 
     @property
     def disagrees(self) -> bool:
@@ -129,12 +132,17 @@ class AuditChanges:
 
     @property
     def contradicts_models(self) -> bool:
-        """Whether the interval that is valid for any model does not overlap the interval of the models."""
+        """Whether the estimate of the models is outside the interval that is valid for any model."""
         last = self.rounds[-1]
-        if self.difference is None or last.low is None or last.high is None:
+        if self.difference is None or last.value is None:
             return False
         low, high = self.difference.interval
-        return not (last.low <= high and low <= last.high)
+        return not low <= last.value <= high
+
+    @property
+    def leaves_doubt(self) -> bool:
+        """Whether the answers or the labels contradict the models, so that more checks of other rows are worth it."""
+        return self.disagrees or self.fit_differs or self.fit_is_doubted or self.contradicts_models
 
     @property
     def width(self) -> float | None:
@@ -144,7 +152,7 @@ class AuditChanges:
 
     def sentences(self) -> list[str]:
         """Return the changes as sentences."""
-        lines = [self._estimates(), self._agreement(), self._difference(), self._worth()]
+        lines = [self._estimates(), self._agreement(), self._difference(), self._doubt(), self._worth()]
         return [line for line in lines if line]
 
     def _estimates(self) -> str:
@@ -190,13 +198,21 @@ class AuditChanges:
             line += " It contradicts the estimate of the models. Do not use the estimate of the models."
         return line
 
+    def _doubt(self) -> str:
+        if not self.fit_is_doubted or self.fit_differs:
+            return ""
+        return (
+            "The fit with the checks still warns that its estimate is not reliable (see the notes), and the checks do "
+            "not refute the reason."
+        )
+
     def _worth(self) -> str:
         if self.width is None or self.width_after is None:
             return ""
         now, after = 100 * self.width, 100 * self.width_after
         if after > now:
             return ""
-        gain = "" if after < 0.9 * now or self.disagrees or self.fit_differs else " More checks are hardly worth it."
+        gain = "" if after < 0.9 * now or self.leaves_doubt else " More checks are hardly worth it."
         return (
             f"{counted(self.n_more, 'more check')} would shorten the interval from {now:.1f} to about {after:.1f} "
             f"percentage points.{gain}"

@@ -246,6 +246,12 @@ def _refits(data: AuditRows, s: ArrayLike, audit: ArrayLike | None) -> "Refits":
             "to one label for each row, which leaves nothing to test. Fit a model to the labels of several looks, or "
             "check the class prior with audits (audited_class_prior)."
         )
+    if looks.objective.heterogeneity:
+        raise ValueError(
+            "estimator was fitted with heterogeneity, but goodness_of_fit tests whether there is any heterogeneity. "
+            "Fit without heterogeneity to test this. To test the fit itself, audit rows that are drawn at random and "
+            "compare audited_class_prior with the class prior."
+        )
     inference, problem = known_inference(model), problem_again(model, data.X, s, audit=audit)
     _check_same_rows(float(inference.sums.weight), problem.engine.n_rows)
     tol = 1e-10 if model.tol is None else model.tol

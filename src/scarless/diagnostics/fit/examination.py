@@ -19,6 +19,7 @@ from scarless.diagnostics.uncertainty.identifiability import IdentifiabilityRepo
 from scarless.diagnostics.uncertainty.profile import profile_class_prior
 from scarless.models import NaiveClassifier
 from scarless.models.explaining import dense
+from scarless.models.inspection import at_each_node
 from scarless.models.pair import known_inference
 from scarless.numerics import histories
 from scarless.numerics.arrays import Vector
@@ -250,12 +251,16 @@ class Examination:
         subject, facts = self.subject, self.subject.looks
         assert facts is not None
         n_looks, w = subject.codes.shape[1], subject.weight
-        e = np.column_stack([subject.inner.predict_propensity(subject.prepared, look=k) for k in range(n_looks)])
-        h = np.broadcast_to(np.resize([value for value, _ in facts.rates], n_looks), e.shape)
+        h = np.broadcast_to(np.resize([value for value, _ in facts.rates], n_looks), (w.size, n_looks))
         counts = bool((w == np.floor(w)).all()) and float(w.mean()) <= MAX_MEAN_COUNT
         rows = np.repeat(np.arange(w.size), w.astype(np.int64)) if counts else np.flatnonzero(w > 0)
         labels = np.where(np.isfinite(subject.codes), subject.codes, -1.0)[rows]
-        counted = histories.count_labels(labels, subject.f[rows], e[rows], h[rows])
+        expected_rows: Any = 0.0
+        for share, model in at_each_node(subject.inner):
+            e = np.column_stack([model.predict_propensity(subject.prepared, look=k) for k in range(n_looks)])
+            counted = histories.count_labels(labels, subject.f[rows], e[rows], h[rows])
+            expected_rows = expected_rows + share * counted.expected
+        counted = counted._replace(expected=np.asarray(expected_rows))
         never = float((labels < 0).all(axis=1).sum())
         number = np.array([int(name.split(" ")[0]) for name in counted.names], dtype=np.intp)
         shape = (counted.observed, counted.expected)

@@ -132,7 +132,7 @@ def reservation(subject: Subject, changes: AuditChanges | None = None) -> str:
     """
     known = subject.models_are_separated or (subject.looks is not None and bool(subject.looks.known_values))
     few = int(subject.s.sum()) < FEW_LABELS and not known
-    contradicted = subject.is_contradicted or (changes is not None and changes.contradicts_models)
+    contradicted = subject.is_contradicted or (changes is not None and changes.leaves_doubt)
     conditions = []
     if subject.leaks:
         conditions.append(f"if {recorded(subject.leaks)} recorded because of the label")

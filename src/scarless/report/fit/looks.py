@@ -7,6 +7,7 @@ import numpy as np
 from scarless.diagnostics.audits.changes import AuditChanges, AuditComparison
 from scarless.diagnostics.fit.examination import Examination, LabelCounts, compare_audits
 from scarless.diagnostics.fit.subject import ENOUGH_AUDITS, Subject
+from scarless.models.summary import remark_on_heterogeneity
 from scarless.numerics.arrays import Vector
 from scarless.outside.notices import listed
 from scarless.report.fit.data import Check, Checked, Mark, NamedValue, NumberTable, Picture
@@ -27,8 +28,9 @@ AUDIT_ASSUMPTION = (
 LOOK_ASSUMPTION = (
     "The fit assumes that the looks at a row are independent, given its columns. If some positives are hard to find "
     "for reasons that no column shows, the estimated share of positives is too low (by 7 percentage points in our "
-    "experiment), and its interval is far too short. In Python, scarless.diagnostics.goodness_of_fit tests this "
-    "assumption. Estimates from audits do not need it."
+    "experiment), and its interval is far too short. The fit tests this assumption, and warns if the "
+    "labels contradict it; in Python, scarless.diagnostics.goodness_of_fit shows the details. Estimates from "
+    "audits do not need it."
 )
 LABEL_ASSUMPTION = (
     "The fit assumes that all labels are right. In our experiment with two looks, 2% of negatives got a label by "
@@ -68,6 +70,8 @@ def make_given(subject: Subject) -> tuple[NamedValue, ...]:
         if facts.same_propensity:
             break
     found.append(NamedValue("Negatives that get a label", _rates(facts)))
+    if facts.heterogeneity[0]:
+        found.append(NamedValue("Differences between rows that no column measures", _spread(*facts.heterogeneity)))
     return tuple(found)
 
 
@@ -86,6 +90,11 @@ def _prior(subject: Subject) -> tuple[float, Any]:
 
 def _estimate(value: float, interval: Any) -> str:
     return share(value) if interval is None else f"{share(value)} ({share_range(interval.low, interval.high)})"
+
+
+def _spread(value: float, interval: Any) -> str:
+    known = "given" if interval is None else f"estimated, {interval.low:.1f} to {interval.high:.1f}"
+    return f"standard deviation {value:.1f} of the log-odds of a label ({known})"
 
 
 def _rates(facts: Any) -> str:
@@ -224,7 +233,8 @@ def several_looks(key: str, title: str, exam: Examination) -> Check:
         )
         if not enough_audits:
             verdict += f" Without {ENOUGH_AUDITS} or more audits, it is uncertain whether the looks are independent."
-    details = [LOOK_ASSUMPTION]
+    details = [] if facts.heterogeneity[0] else [LOOK_ASSUMPTION]
+    details += [text(remark, 2000) for remark in remark_on_heterogeneity(subject.inner.fitted_pair_)]
     if facts.rate_is == "none":
         details.append(LABEL_ASSUMPTION)
     details.append(
