@@ -132,4 +132,4 @@ $(VENV)/.test-all: $(VENV)/.test
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-docs paper/build docs/_build docs/_run docs/auto_gallery docs/generated dist demo demo.png .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-docs paper/build docs/_build docs/auto_gallery docs/generated dist demo tumours.png .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis

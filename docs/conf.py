@@ -1,7 +1,6 @@
 """Configuration of the Sphinx build (`make docs`). Neither the build nor the pages download anything."""
 
 import inspect
-import os
 import re
 import shutil
 import subprocess
@@ -32,7 +31,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx-mathjax-offline",
 ]
-exclude_patterns = ["_build", "_run", "gallery"]
+exclude_patterns = ["_build", "gallery"]
 templates_path = ["_templates"]
 default_role = "code"
 highlight_language = "none"
@@ -106,29 +105,20 @@ copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
 
 
-TABLE = ["examples/patients.csv", "--label", "diagnosed"]
-NAMED = ["--propensity", "visits", "insurance", "--id", "patient", "--out", "docs/_run/demo", "--force"]
-COMMANDS = {
-    "inspect": ["inspect", *TABLE],
-    "fit": ["fit", *TABLE, *NAMED],
-    "field": ["reproduce", "field", "--quick", "--no-download", "--out", "docs/_run/field"],
-    "help": ["--help"],
-    **{
-        f"help-{command}": [command, "--help"]
-        for command in ("inspect", "fit", "audit", "predict", "export", "reproduce", "compare", "report")
-    },
-}
+RUNS = HERE / "_build" / "runs"
+TABLE = ["examples/patients.csv", "--label", "diagnosed", "--propensity", "visits", "insurance", "--id", "patient"]
 
 
-def run_tool(app):
-    """Run the command line as `make demo` does, and store its output and help texts for the pages that show them."""
-    (HERE / "_run").mkdir(exist_ok=True)
-    for name, options in COMMANDS.items():
-        command = [sys.executable, "-m", "scarless.cli", *options]
-        narrow = {**os.environ, "COLUMNS": "100"}
-        printed = subprocess.run(command, cwd=ROOT, env=narrow, check=True, capture_output=True, text=True).stdout
-        printed = printed.replace(f"{ROOT}/", "").replace("docs/_run/demo", "demo")
-        (HERE / "_run" / f"{name}.txt").write_text(printed, encoding="utf-8")
+def run_examples(app):
+    """Write the reports that pages link to, and draw the picture of the landing page from the first of them."""
+    run("-m", "scarless.cli", "fit", *TABLE, "--out", RUNS / "demo", "--force")
+    run("-m", "scarless.cli", "reproduce", "field", "--quick", "--no-download", "--out", RUNS / "field")
+    run("examples/was_it_right.py", RUNS / "demo", HERE / "_static" / "was-it-right.svg")
+
+
+def run(*words):
+    """Run Python in the root folder of the repository."""
+    subprocess.run([sys.executable, *map(str, words)], cwd=ROOT, check=True, capture_output=True)
 
 
 def translate_page(app, docname, source):
@@ -163,8 +153,8 @@ def copy_reports(app, error):
     """Copy the reports that pages link to. Each report is a single file."""
     if error is None and app.builder.format == "html":
         folders = {
-            "demo": HERE / "_run" / "demo",
-            "field-quick": HERE / "_run" / "field",
+            "demo": RUNS / "demo",
+            "field-quick": RUNS / "field",
             "paper": ROOT / "papers" / "bekker2019",
             "field": ROOT / "papers" / "field",
             "teisseyre2025": ROOT / "papers" / "teisseyre2025",
@@ -178,7 +168,7 @@ def copy_reports(app, error):
 def setup(app):
     """Register the functions of this file with Sphinx."""
     warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
-    app.connect("builder-inited", run_tool, priority=100)
+    app.connect("builder-inited", run_examples, priority=100)
     app.connect("source-read", translate_page)
     app.connect("include-read", translate_included_page)
     app.connect("autodoc-skip-member", skip_inherited_members)

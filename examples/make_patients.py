@@ -1,7 +1,8 @@
-"""Write ``patients.csv``: simulated patients, some of them diagnosed, for `make demo` and the documentation.
+"""Write ``patients.csv`` and ``next-month.csv``: simulated patients, for `make demo` and the documentation.
 
 Illness depends on age, body mass index, smoking and blood sugar. Ill patients are diagnosed more often if they see a
-doctor often and are insured. The file does not contain the true class, which `scarless fit` has to estimate.
+doctor often and are insured. The files do not contain the true class, which `scarless fit` has to estimate.
+``python examples/make_patients.py FOLDER`` writes the files into another folder.
 """
 
 import sys
@@ -11,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 
-def make_patients(n=6000, seed=2019):
-    """Return the table and the true classes."""
+def make_patients(n=6000, seed=2019, first=1):
+    """Return the table and the true classes; `first` is the number of the first patient."""
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(
         {
-            "patient": [f"P{i:05d}" for i in range(1, n + 1)],
+            "patient": [f"P{i:05d}" for i in range(first, first + n)],
             "age": rng.normal(55, 12, n).clip(18, 95).round().astype(int),
             "bmi": rng.normal(27, 4, n).round(1),
             "smoker": rng.choice(["yes", "no"], n, p=[0.25, 0.75]),
@@ -39,8 +40,16 @@ def make_patients(n=6000, seed=2019):
     return table, ill
 
 
+def make_next_month():
+    """Return the table of 1,000 other patients, who fall ill and are diagnosed in the same way, and their classes."""
+    return make_patients(n=1000, seed=2020, first=6001)
+
+
+MADE = {"patients.csv": make_patients, "next-month.csv": make_next_month}
+
 if __name__ == "__main__":
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).with_name("patients.csv"))
-    made, truth = make_patients()
-    made.to_csv(path, index=False)
-    print(f"{path}: {len(made)} patients, {(made['diagnosed'] == 'yes').sum()} diagnosed, {truth.sum()} ill")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent)
+    for name, make in MADE.items():
+        table, ill = make()
+        table.to_csv(folder / name, index=False)
+        print(f"{name}: {len(table):,} patients, {(table['diagnosed'] == 'yes').sum()} diagnosed, {ill.sum():,} ill")

@@ -5,8 +5,8 @@ propensity of a malignant tumour depends on two simulated attributes, "insured" 
 to 0.9 (both). Both attributes are correlated with the cell measurements, so labelled and unlabelled malignant tumours
 differ. Everything is repeated for ten train-test splits and labellings.
 
-``python examples/tumours.py`` prints a table and writes the figure ``demo.png``. An argument names another file for the
-figure: ``python examples/tumours.py docs/demo.png``.
+``python examples/tumours.py`` prints a table and writes the figure ``tumours.png``. An argument names another file for
+the figure.
 """
 
 import sys
@@ -114,7 +114,7 @@ def draw(results, propensities, path):
     figure.savefig(path, dpi=100)
 
 
-def main(path="demo.png"):
+def main(path="tumours.png"):
     results, propensities, truth = defaultdict(list), [], []
     for seed in range(N_RUNS):
         scores, found, share = one_run(seed)

@@ -3,15 +3,18 @@
 import importlib
 import re
 import shlex
+import sys
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from scarless.cli import make_parser
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 ROOMS = ("", ".models", ".metrics", ".diagnostics", ".labelling", ".label_frequency", ".datasets", ".experiments")
 ROOMS = (*ROOMS, ".field", ".report", ".analysis", ".engines", ".raw", ".saved")
 
@@ -137,14 +140,14 @@ def test_a_measurement_without_a_record_is_found(text):
 
 
 # Pictures in the repository that pages may show: a test compares their words with the code. The build draws all others.
-DRAWINGS = {"_static/which-method.svg"}
+DRAWINGS = {"_static/which-method.svg", "_static/was-it-right.svg"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_picture_that_can_become_outdated_is_not_shown(page):
     text = page.read_text(encoding="utf-8")
     shown = re.findall(r"!\[[^\]]*\]\(([^)]+)\)|^```\{image\} (\S+)|^:file: (\S+)", text, flags=re.MULTILINE)
-    pictures = {"".join(names) for names in shown}
+    pictures = {"".join(names).removeprefix("docs/") for names in shown}
     assert {name for name in pictures if not name.startswith("auto_gallery/")} <= DRAWINGS
 
 
@@ -197,23 +200,105 @@ def test_the_start_page_lists_the_sections_of_a_report():
 def commands(text: str) -> list[list[str]]:
     """Return the words of each command `scarless` in the code of a page."""
     lines = [line for block in code_blocks(text) for line in block.replace("\\\n", " ").splitlines()]
+    lines = [line.removeprefix("$ ") for line in lines]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("scarless ")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_command_has_options_that_exist(page):
     for words in commands(page.read_text(encoding="utf-8")):
-        make_parser().parse_args(words)
+        if "--help" not in words:
+            make_parser().parse_args(words)
+
+
+# --- commands and their output, and the picture of the first screen
+
+
+def program(path: str) -> ModuleType:
+    """Return a program of this repository as a module; it may import programs of its own folder."""
+    place = ROOT / path
+    sys.path.insert(0, str(place.parent))
+    try:
+        return importlib.import_module(place.stem)
+    finally:
+        sys.path.remove(str(place.parent))
+
+
+console = program("tools/console.py")
+
+
+@pytest.fixture(scope="session")
+def shell(tmp_path_factory):
+    """Return a folder in which each command of the pages runs once."""
+    return console.Console(tmp_path_factory.mktemp("console"))
+
+
+@pytest.mark.parametrize("page", console.PAGES)
+def test_a_command_prints_what_the_page_shows(page, shell):
+    """``python tools/console.py`` writes the output into the pages."""
+    shown = console.commands_of((ROOT / page).read_text(encoding="utf-8"))
+    assert len(shown) > 0
+    for command, output in shown:
+        printed = shell.run(command)
+        assert console.is_same(output, printed), f"{command}\n{output}\n{printed}"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
-def test_a_command_reads_a_shipped_file_with_these_columns_or_a_file_of_the_reader(page):
-    for words in commands((DOCS.parent / page).read_text(encoding="utf-8")):
-        options = vars(make_parser().parse_args(words))
-        files = [word for word in words if word.endswith(".csv") and word != str(options.get("out"))]
-        assert len(files) == 1, words
-        if not files[0].startswith("your-"):
-            named = [options.get(key) or [] for key in ("label", "propensity_attributes", "id", "audit")]
-            columns = {name for names in named for name in ([names] if isinstance(names, str) else names)}
-            header = (DOCS.parent / files[0]).read_text(encoding="utf-8").partition("\n")[0].split(",")
-            assert columns <= set(header), words
+def test_every_command_of_the_first_pages_is_run(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    run = [command for command, _ in console.commands_of(text) if command.startswith("scarless ")]
+    assert len(run) == len(commands(text)) > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_no_page_shows_a_directive_instead_of_output(page):
+    """A repository host does not run directives, and shows their source."""
+    assert "{literalinclude}" not in page.read_text(encoding="utf-8")
+
+
+def test_outputs_are_the_same_if_their_words_are_and_their_numbers_are_about_the_same():
+    assert console.is_same("1,030 rows\n(17%)", "1,040  rows (18%)")
+    assert not console.is_same("1,030 rows", "1,030 patients")
+    assert not console.is_same("1,030 rows", "1,254 rows")
+    assert not console.is_same("1,030 rows", "1,030 rows, 5 of them new")
+
+
+def test_the_output_of_a_page_is_written_below_its_commands(tmp_path):
+    run = console.Console(tmp_path)
+    run.printed = {"scarless fit a.csv": "first\n", "scarless audit a": "second\n"}
+    page = "Words\n\n```console\n$ scarless fit \\\n    a.csv\nold\n$ scarless audit a\n```\n\n```\n$ other\n```\n"
+    new = page.replace("old\n", "first\n").replace("audit a\n", "audit a\nsecond\n")
+    assert console.with_output(page, run) == new
+    assert console.with_output(new, run) == new
+
+
+PATIENTS = program("examples/make_patients.py").MADE
+
+
+@pytest.mark.parametrize("name", PATIENTS)
+def test_a_shipped_table_is_the_one_that_its_program_writes(name):
+    table, _ = PATIENTS[name]()
+    assert table.to_csv(index=False) == (ROOT / "examples" / name).read_text(encoding="utf-8")
+
+
+def words_of_drawing(path: Path) -> str:
+    """Return the texts of a picture by matplotlib, which are comments beside their outlines."""
+    return "\n".join(re.findall("<!-- (.*?) -->", path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/start.md"])
+def test_the_text_in_place_of_the_picture_has_its_numbers(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    alternative = re.search(r"!\[([^\]]*)\]\(\S*was-it-right\.svg\)", text)[1]
+    shown = console.NUMBER.findall(words_of_drawing(DOCS / "_static/was-it-right.svg"))
+    assert set(console.NUMBER.findall(alternative)) <= set(shown)
+
+
+def test_the_picture_of_the_first_screen_has_the_numbers_of_the_fit(shell):
+    """``python examples/was_it_right.py demo docs/_static/was-it-right.svg`` draws it."""
+    fit = next(command for command, _ in console.commands_of((ROOT / "README.md").read_text(encoding="utf-8")))
+    shell.run(fit)
+    shell.run("python examples/was_it_right.py demo drawn.svg")
+    shown, drawn = (words_of_drawing(path) for path in (DOCS / "_static/was-it-right.svg", shell.folder / "drawn.svg"))
+    assert "scarless" in shown
+    assert console.is_same(shown, drawn), f"{shown}\n{drawn}"

@@ -225,6 +225,7 @@ def test_an_example_that_fails_is_named(root, monkeypatch):
     assert item("examples").complaints(root) == [
         "an example failed (1 failed): run pytest README.md docs",
         "examples/make_patients.py does not write examples/patients.csv as it is: run it, or mend it",
+        "examples/make_patients.py does not write examples/next-month.csv as it is: run it, or mend it",
     ]
 
 

@@ -304,13 +304,12 @@ def check_examples(root: Path) -> list[str]:
     """The examples of the README and of the documentation run, and the data of the examples can be made again."""
     ran = python(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", "README.md", "docs", "tests/test_three_users.py")
     wrong = [f"an example failed ({_last_line(ran.stdout)}): run pytest README.md docs"] if ran.returncode else []
-    made = {"examples/patients.csv": "examples/make_patients.py"}
+    program = "examples/make_patients.py"
     with TemporaryDirectory() as folder:
-        for name, program in made.items():
-            again = Path(folder, Path(name).name)
-            done = python(root, program, str(again))
-            if done.returncode or again.read_bytes() != (root / name).read_bytes():
-                wrong.append(f"{program} does not write {name} as it is: run it, or mend it")
+        done = python(root, program, folder)
+        for name in ("patients.csv", "next-month.csv"):
+            if done.returncode or Path(folder, name).read_bytes() != (root / "examples" / name).read_bytes():
+                wrong.append(f"{program} does not write examples/{name} as it is: run it, or mend it")
     return wrong
 
 

@@ -22,7 +22,7 @@ from scarless import (
 from scarless.analysis import ColumnRoles, analyse, predict_table
 from scarless.analysis.answer import BY_LABELS, EITHER_WAY
 from scarless.analysis.choice import make_estimator
-from scarless.analysis.columns import notes_on_duplicates, notes_on_values_without_labels
+from scarless.analysis.columns import notes_on_both_labels, notes_on_duplicates, notes_on_values_without_labels
 from scarless.analysis.labels import ObservedLabels
 from scarless.analysis.ranking import observed_again
 from scarless.analysis.settings import Settings, read_run
@@ -435,6 +435,29 @@ def test_analyse_reports_a_value_without_any_label(patients, named):
     doubt = "not reliable if positives among rows with the value 'B' in 'site' are never labelled"
     assert found.summary()["doubt"] == doubt
     assert found.report().answer.sentence.endswith(f" This estimate is {doubt}.")
+
+
+@pytest.mark.parametrize("id", ["", "unit"])
+def test_a_unit_with_a_label_in_one_row_and_none_in_another_is_reported(patients, id):
+    """Rows 0 to 9 are labelled; copies of five of them have no label."""
+    s = np.arange(len(patients)) < 10
+    table = patients.assign(unit=np.arange(len(patients)))
+    features = [name for name in patients.columns if name != "diagnosed"]
+    assert notes_on_both_labels(table, s, features, id) == []
+    twice = pd.concat([table, table.head(5)], ignore_index=True)
+    (note,) = notes_on_both_labels(twice, np.append(s, np.zeros(5)), features, id)
+    assert f"with a labelled row: 5 (the first is row {len(table) + 1}, counted from 1)" in note
+    assert "keep one row for each unit" in note
+    assert "--looks" in note
+    assert notes_on_both_labels(twice, np.append(s, np.ones(5)), features, id) == []
+
+
+def test_a_fit_says_that_units_have_both_labels(patients):
+    labelled = patients[patients["diagnosed"].notna()].head(6).assign(diagnosed=None)
+    table = pd.concat([patients, labelled], ignore_index=True)
+    roles = ColumnRoles(id="patient", exclude=[name for name in ASIDE if name != "patient"])
+    found = analyse(table, "diagnosed", propensity_attributes=["visits"], model="logistic", columns=roles)
+    assert sum("share their id ('patient') with a labelled row: 6 (the first" in note for note in found.notes) == 1
 
 
 def test_empty_rows_are_reported(patients):

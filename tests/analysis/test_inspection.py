@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from tests.analysis.conftest import make_patients
 from tests.helpers import quick_first
 
 from scarless.analysis import ColumnRoles, inspect_table
 from scarless.analysis.columns import are_ids, column_kind
 from scarless.analysis.inspection import Driver, _identified_verdict, _verdict
+from scarless.labelling import simulate_audit
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +180,46 @@ def test_infinite_cells_are_reported_with_column_and_row():
 def test_advice_on_files_is_printed_last(patients):
     found = replace(inspect_table(patients.head(400), "diagnosed"), advice=("Files: 4 row groups.",))
     assert str(found).endswith(f"{found.verdict}\n\nFiles: 4 row groups.")
+
+
+def test_numbers_of_versions_are_categories_until_the_user_says_otherwise():
+    """Read as dates, 1.2.10 would give the driver "year of version"."""
+    rng = np.random.default_rng(0)
+    names = np.array(["1.2.10", "1.2.11", "1.3.12", "2.1.10"])
+    table = pd.DataFrame({"version": names[rng.integers(4, size=1500)], "age": rng.normal(50, 9, 1500)})
+    ill = rng.random(1500) < expit((table["age"] - 50) / 5)
+    seen = rng.random(1500) < np.where(table["version"] == "1.2.10", 0.9, 0.2)
+    found = inspect_table(table.assign(found=np.where(ill & seen, "yes", "no")), "found")
+    assert next(each.kind for each in found.columns if each.name == "version") == "category"
+    assert any("Does column 'version' hold dates?" in note for note in found.notes)
+    drivers = [driver.name for part in found.parts for driver in part if driver.raw == "version"]
+    assert drivers
+    assert all(name.startswith("version = ") for name in drivers)
+
+
+def test_a_column_that_may_act_in_both_models_is_not_assigned_to_one_of_them():
+    """The contract drives class and labelling; audits place it in the class model, and do not exclude the labelling."""
+    rng = np.random.default_rng(0)
+    contract = rng.choice(3, 2000, p=[0.5, 0.25, 0.25])
+    use = rng.normal(size=2000) + np.array([0.6, -0.3, -1.1])[contract]
+    ill = rng.random(2000) < expit(use + np.array([0.3, -1.1, -2.2])[contract])
+    found = rng.random(2000) < np.array([0.3, 0.8, 0.8])[contract]
+    table = pd.DataFrame({"contract": np.array(["month", "year", "two years"])[contract], "use": use})
+    table["found"] = np.where(ill & found, "yes", "no")
+    checked = simulate_audit(ill, 80, random_state=0)
+    table["checked"] = np.where(np.isnan(checked), None, np.where(checked == 1, "yes", "no"))
+    told = inspect_table(table, "found", audit="checked")
+    assert "may act in both models" in told.verdict
+    assert "'contract'" in told.verdict
+    assert "perhaps also in the other model" in str(told)
+
+
+def test_columns_with_clear_places_are_assigned_to_one_model():
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.normal(size=(4000, 3)), columns=["sugar", "weight", "visits"])
+    ill = rng.random(4000) < expit(2.0 * table["sugar"] + table["weight"])
+    table["found"] = np.where(ill & (rng.random(4000) < expit(1.5 * table["visits"])), "yes", "no")
+    told = inspect_table(table, "found")
+    assert sorted(len(part) for part in told.parts) == [1, 2]
+    assert not any(driver.is_elsewhere for part in told.parts for driver in part)
+    assert "may act in both models" not in told.verdict

@@ -48,7 +48,7 @@ REFUSED = {
     ),
     "nothing to name": (
         {},
-        r"audit about 50 rows drawn at random, and use --audit COLUMN --propensity all, because labels alone",
+        r"audit about 50 rows drawn at random, and use --audit COLUMN --model stack, because labels alone",
     ),
     "two ways": (
         {"propensity_attributes": ["age"], "scar": True},

@@ -546,3 +546,55 @@ def test_the_ratio_to_a_group_with_almost_no_missed_positives_is_infinite():
         found = _compared(np.array([[10.0, 10.0]]), np.array([[5.0, 1e-320]]), layout)
     np.testing.assert_array_equal(found["ratio"] > 1e300, [[True, False]])
     np.testing.assert_allclose(found["difference"], [[1 / 3, -1 / 3]])
+
+
+def contracts(seed, *, causes_class):
+    """Return a table in which the contract drives the labelling, and perhaps the class, with labels and classes."""
+    rng = np.random.default_rng(seed)
+    contract = rng.choice(3, 4000, p=[0.55, 0.21, 0.24])
+    Z = rng.normal(size=(4000, 3))
+    effect = 0.0
+    if causes_class:
+        effect = np.array([0.3, -1.1, -2.2])[contract]
+        Z[:, 0] += np.array([-0.6, 0.3, 1.1])[contract]
+    y = rng.random(4000) < expit(effect + Z @ [-0.5, 0.5, 0.3])
+    s = (y & (rng.random(4000) < np.array([0.3, 0.8, 0.77])[contract])).astype(int)
+    frame = {
+        "one_year": contract == 1,
+        "two_years": contract == 2,
+        "tenure": Z[:, 0],
+        "charge": Z[:, 1],
+        "use": Z[:, 2],
+    }
+    return pd.DataFrame(frame).astype(float), s, pd.Series(contract, name="contract").astype(str)
+
+
+def searched(X, s, **options):
+    search = SAREMClassifierCV(
+        propensity_attributes=["one_year", "two_years"], Cs=[1.0], cv=3, random_state=0, **options
+    )
+    return fit_quietly(search, X, s)
+
+
+def test_a_finding_that_rests_on_leaving_its_column_out_of_the_class_model_is_not_determined():
+    X, s, contract = contracts(3, causes_class=True)
+    found = missed_positives(searched(X, s), X, s, by=contract)
+    assert found.undetermined == ("contract",)
+    assert found.finding("contract").startswith("Not determined. ")
+    assert (found.p_adjusted > 0.05).all()
+
+
+def test_a_finding_that_holds_wherever_its_column_acts_stays():
+    X, s, contract = contracts(0, causes_class=False)
+    found = missed_positives(searched(X, s), X, s, by=contract)
+    assert found.if_class_too is not None
+    assert found.undetermined == ()
+    assert found.finding("contract").startswith("An estimated ")
+    assert found.p_adjusted[0] < 0.001
+    assert any("Audit some rows of each group" in note for note in found.notes)
+
+
+def test_who_says_which_columns_the_class_depends_on_is_not_asked_again():
+    X, s, contract = contracts(0, causes_class=False)
+    found = missed_positives(searched(X, s, attribute_sets={"said": ["tenure", "charge", "use"]}), X, s, by=contract)
+    assert found.if_class_too is None

@@ -384,6 +384,22 @@ def test_a_stack_says_that_its_members_rank_labels_worse_than_the_naive_model(fe
         noise.set_params(random_state=0).fit(X, s)
 
 
+@pytest.mark.parametrize("is_reversed", [True, False])
+def test_a_stack_asks_whether_labels_are_reversed_only_if_most_rows_are_positive(is_reversed):
+    """One row in ten is a case; in the reversed table the label says that a row is none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    is_case = rng.random(800) < expit(2.0 * X[:, 0] - 3.2)
+    marked = ~is_case if is_reversed else is_case
+    s = (marked & (rng.random(800) < 0.6)).astype(int)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SARStackingClassifier([("l", None)], cv=2, find_attributes=False, random_state=0).fit(X, s)
+    told = [each for each in caught if "the labels are probably reversed" in str(each.message)]
+    assert bool(told) == is_reversed
+    assert all(issubclass(each.category, ClassPriorWarning) for each in told)
+
+
 def boosted_rows(curved, intercept, seed, n_rows=2500):
     """Return rows whose first column affects both class and labelling, and a boosting classifier fitted to them."""
     rng = np.random.default_rng(seed)

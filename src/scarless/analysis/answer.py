@@ -20,6 +20,7 @@ from scarless.analysis.columns import (
     as_pandas,
     choose_features,
     fit_params,
+    notes_on_both_labels,
     notes_on_duplicates,
     notes_on_values_without_labels,
     with_texts_read,
@@ -469,6 +470,7 @@ def analyse_table(
     report_step("preparing the columns")
     features, feature_notes, leaks = choose_features(table, settings, found.s)
     duplicate_notes = notes_on_duplicates(table, settings.id, settings.groups)
+    duplicate_notes += notes_on_both_labels(table, found.s, features, settings.id)
     never_labelled = notes_on_values_without_labels(table[features], settings, found, leaks)
     before = [*found.notes, *read, *duplicate_notes, *notes_on(settings), *feature_notes, *never_labelled]
     columns = table[features]

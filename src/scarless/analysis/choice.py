@@ -206,7 +206,7 @@ def make_estimator(settings: Settings, model: str = "") -> Any:
         options["attribute_sets"] = {"chosen": seen}
     if model == SEARCH:
         return SAREMClassifierCV(**options)
-    if named == (ALL,) and not settings.informed:  # A stack then needs no names: it is not a pair that may be swapped.
+    if named == (ALL,) and not settings.looks:  # A stack then needs no names: it is not a pair that may be swapped.
         options["propensity_attributes"] = None
     return SARStackingClassifier(_members(model), **options)
 

@@ -147,6 +147,33 @@ def notes_on_duplicates(table: Any, id: str = "", groups: str = "") -> list[str]
     return notes
 
 
+def notes_on_both_labels(table: Any, s: Any, features: list[str], id: str = "") -> list[str]:
+    """Return a note on rows without a label that share their id, or all features, with a labelled row.
+
+    `s` marks the labelled rows, and `features` are the columns that describe a row. Rows that are equal by chance are
+    not reported, as in `notes_on_duplicates`.
+    """
+    if id:
+        filled = table[id].notna().to_numpy()
+        keys, shared = table[[id]], f"share their id ({id!r})"
+    else:
+        keys, shared = table[features], "have the same values in all columns of the models"
+        filled = keys.notna().any(axis=1).to_numpy()
+        if not features or _expected_pairs(keys) >= MAX_PAIRS_BY_CHANCE:
+            return []
+    again = np.flatnonzero(keys.duplicated(keep=False).to_numpy() & filled)
+    labelled = np.asarray(s, dtype=bool)[again]
+    unit = keys.iloc[again].groupby(list(keys.columns), dropna=False, observed=True).ngroup().to_numpy()
+    both = again[~labelled & np.isin(unit, unit[labelled])]
+    if not both.size:
+        return []
+    return [
+        f"Rows without a label that {shared} with a labelled row: {both.size:,} (the first is row {both[0] + 1}, "
+        "counted from 1). If they are the same units, known positives count as rows without a label: keep one row for "
+        "each unit, labelled if any of its rows is, or give the labels as looks (--looks)."
+    ]
+
+
 def _expected_pairs(table: Any) -> float:
     """Return the number of pairs of equal rows that are expected by chance if columns are independent."""
     n = len(table)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from scarless.analysis.columns import as_pandas, column_kind, notes_on_duplicates
+from scarless.analysis.columns import as_pandas, column_kind, notes_on_both_labels, notes_on_duplicates
 from scarless.analysis.labels import ObservedLabels, read_observed
 from scarless.analysis.settings import ALL, Settings, nearest
 from scarless.analysis.values import ENOUGH_AUDITS
@@ -26,6 +26,10 @@ MAX_P_VALUE = 0.01  # adjusted p-value below which a column is named
 _KINDS_NOT_TESTED = ("empty", "constant", "label", "look", "audit", "id")
 # Gain in log-likelihood per row at which a fit ends: at most 0.02 in total, which hardly changes a p-value.
 _TOL = 1e-6
+#: A column counts as one of a single model only if its effect in the other model is clearly smaller than this share of
+#: its effect. By judgement.
+MAX_SHARE_ELSEWHERE = 0.5
+_ELSEWHERE_Z = 2.576  # standard errors of an effect that may exist, although no test finds it
 # With more prepared columns, 2 starts are used instead of 5, which take a minute with 140 columns.
 _MAX_COLUMNS_FOR_FIVE_STARTS = 40
 NOTHING_FOUND = "No column stands out: the labels do not show what the class or the labelling depends on."
@@ -58,6 +62,7 @@ class Driver:
     effect: float  # change of the log-odds per standard deviation
     p_value: float  # adjusted for the number of tests
     column: str = ""  # the raw column, if `name` also names a category
+    is_elsewhere: bool = False  # whether the other model clearly depends on the column too, or may do so as well
 
     @property
     def raw(self) -> str:
@@ -112,7 +117,7 @@ class Inspection:
         for part, drivers in zip(("model 1", "model 2"), self.parts, strict=True):
             lines += [
                 f"  {part}: {_short(driver.name)} (log-odds {driver.effect:+.2f} per standard deviation, "
-                f"p {_p(driver.p_value)})"
+                f"p {_p(driver.p_value)}{'; perhaps also in the other model' if driver.is_elsewhere else ''})"
                 for driver in drivers[:8]
             ]
         return [*lines, self.verdict]
@@ -166,7 +171,8 @@ def inspect_table(
     nothing: _Finding = (((), ()), "There is no column left to test.", [])
     parts, verdict, notes = _find_drivers(table[seen], found, settings.seed) if seen else nothing
     leaks = _leak_notes([each.name for each in summaries if each.leak and each.name not in settings.exclude])
-    notes = [*found.notes, *text_notes, *questions, *notes_on_duplicates(table), *leaks, *notes]
+    duplicates = [*notes_on_duplicates(table), *notes_on_both_labels(table, found.s, seen)]
+    notes = [*found.notes, *text_notes, *questions, *duplicates, *leaks, *notes]
     return Inspection(len(table), int(found.s.sum()), summaries, parts, verdict, tuple(notes))
 
 
@@ -271,14 +277,25 @@ def _drivers(
     z = np.concatenate([coef / error for coef, error in models])
     p_values = np.split(holm(2.0 * norm.sf(np.abs(z))), 2)
     found = []
-    for (coef, _), p_of_model in zip(models, p_values, strict=True):
+    for (coef, _), p_of_model, (other, error) in zip(models, p_values, models[::-1], strict=True):
+        elsewhere = _largest(np.abs(other) + _ELSEWHERE_Z * error, origins)
+        here = _largest(np.abs(coef), origins)
         best: dict[str | None, Driver] = {}
         for origin, effect, p in zip(origins, coef, p_of_model, strict=True):
-            known = best.get(origin.column)
+            name, known = str(origin.column), best.get(origin.column)
             if p < MAX_P_VALUE and (known is None or p < known.p_value):
-                best[origin.column] = Driver(origin.label, float(effect), float(p), str(origin.column))
+                is_elsewhere = elsewhere[name] >= MAX_SHARE_ELSEWHERE * here[name]
+                best[origin.column] = Driver(origin.label, float(effect), float(p), name, is_elsewhere)
         found.append(tuple(sorted(best.values(), key=lambda driver: driver.p_value)))
     return found[0], found[1]
+
+
+def _largest(values: Any, origins: list[Origin]) -> dict[str, float]:
+    """Return the largest value among the prepared columns of each raw column."""
+    largest: dict[str, float] = {}
+    for origin, value in zip(origins, values, strict=True):
+        largest[str(origin.column)] = max(float(value), largest.get(str(origin.column), 0.0))
+    return largest
 
 
 def _identified_verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
@@ -288,7 +305,19 @@ def _identified_verdict(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> s
     flag = f" To fit with these columns: --propensity {quoted_words(parts[1])}." if parts[1] else ""
     return (
         "The looks or audits determine which model is the class model. The class (model 1) depends on: "
-        f"{shown[0]}. The labelling (model 2) depends on: {shown[1]}.{flag}"
+        f"{shown[0]}. The labelling (model 2) depends on: {shown[1]}.{_perhaps_in_both(one, other)}{flag}"
+    )
+
+
+def _perhaps_in_both(one: tuple[Driver, ...], other: tuple[Driver, ...]) -> str:
+    """Return which columns of a single model may drive both the class and the labelling; empty if there are none."""
+    both = {driver.raw for driver in one} & {driver.raw for driver in other}
+    columns = dict.fromkeys(driver.raw for driver in (*one, *other) if driver.is_elsewhere and driver.raw not in both)
+    if not columns:
+        return ""
+    return (
+        f" These columns may act in both models, and so drive both the class and the labelling: {_named(columns)}. The "
+        "rows do not determine this."
     )
 
 
@@ -316,7 +345,8 @@ def _verdict(one: tuple[Driver, ...], other: tuple[Driver, ...], found: list[Any
     return (
         "A row is labelled only if it is positive and someone recorded it. One model therefore describes the class, "
         f"and the other describes the labelling. Model 1 depends on: {_named(columns[0])}. Model 2 depends on: "
-        f"{_named(columns[1])}.{also} The labels cannot show which model describes the labelling, but you may know. If "
+        f"{_named(columns[1])}.{_perhaps_in_both(one, other)}{also} "
+        "The labels cannot show which model describes the labelling, but you may know. If "
         f"model 1 describes the labelling, use --propensity {quoted_words(columns[0])}. If model 2 describes the "
         f"labelling, use --propensity {quoted_words(columns[1])}."
     )

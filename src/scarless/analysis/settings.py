@@ -90,7 +90,7 @@ class Settings:
     propensity_attributes: tuple[str, ...] = _setting(
         (), _COLUMNS,
         "columns that drive the labelling. If you do not know them, use `all`, preferably together with --audit or "
-        "--looks",
+        "--looks; with one look, a stack then treats it like no names",
         "--propensity", "--propensity-attributes",
     )  # fmt: skip
     classification_attributes: tuple[str, ...] = _setting(

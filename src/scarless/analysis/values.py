@@ -216,8 +216,8 @@ def _labelling_flags(settings: Any) -> list[str]:
             "No columns are named that drive the labelling. Name them, for example --propensity visits insurance. If "
             "all positives are equally likely to get a label, use --scar. If a column contains the probability of a "
             "label for each positive row, use --known-propensity COLUMN. If you cannot name any column, audit about "
-            f"{ENOUGH_AUDITS} rows drawn at random, and use --audit COLUMN --propensity all, because labels alone "
-            "cannot determine which rows are positive. To rank rows only, use --model stack, which needs no names."
+            f"{ENOUGH_AUDITS} rows drawn at random, and use --audit COLUMN --model stack, because labels alone cannot "
+            "determine which rows are positive. To rank rows only, use --model stack without audits."
         )
     if len(flags) > 1:
         raise ValueError(f"{listed(flags)} cannot be combined. Use only one of these options.")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from scarless.checks.estimators import opened
 from scarless.checks.options import (
     check_counts,
     check_flag,
@@ -23,7 +24,8 @@ from scarless.diagnostics.scar._pair_tests import SIGNIFICANT, p_text
 from scarless.diagnostics.scar.attribute_tests import aligned
 from scarless.engines.base import known_rows
 from scarless.metrics import Score, propensity_weighted_precision, propensity_weighted_recall
-from scarless.models.base import PUClassifier
+from scarless.models import PseudoObservations, SAREMClassifier
+from scarless.models.base import SET_WITHOUT_PROPENSITY_ATTRIBUTES, PUClassifier, fit_quietly
 from scarless.numerics.arrays import ArrayLike, Integers, Matrix, Vector
 from scarless.numerics.label_tests import holm
 from scarless.outside.extras import need
@@ -33,6 +35,9 @@ from scarless.pair.fitted import GroupTotals
 
 MIN_LABELS_TO_RELY_ON = 50  # with fewer labels in all groups together, a note says so; by judgement
 FEW_LABELS = 10  # labelled rows below which the estimates of a group rest almost only on the models
+#: Inverse penalty of the two logistic models that a difference between groups is checked with. A stronger penalty would
+#: shrink the effect of a column on the class, and so turn it into one on the labelling. By judgement.
+WEAK_PENALTY = 100.0
 _MAX_GROUPS_NAMED = 5  # in a note
 _RATES = ("missed_share", "class_prior", "label_frequency")
 _CONTRASTS = ("difference", "ratio")
@@ -76,6 +81,12 @@ class MissedPositives:
         Recall, precision and selection rate of the classifier in each group; empty if `scores` was False.
     reference : str
         Name of the group that differences refer to; "" if they refer to all other rows.
+    if_class_too : array or None
+        Share without a label according to two logistic models whose class model uses all columns. None unless a class
+        model of the fit leaves out the propensity attributes without the user having said so. The p-values are then
+        the larger ones of both fits, and 1 if the fits contradict each other.
+    undetermined : tuple of str
+        Columns whose groups differ according to the fit, but not, or not clearly, according to `if_class_too`.
     level : float
         Confidence level.
     informative : bool
@@ -99,6 +110,8 @@ class MissedPositives:
     total: dict[str, tuple[float, float, float]]
     scores: dict[str, GroupEstimates]
     reference: str
+    if_class_too: Vector | None
+    undetermined: tuple[str, ...]
     level: float
     informative: bool
     notes: tuple[str, ...]
@@ -146,6 +159,13 @@ class MissedPositives:
         both = f"{self._has(most, first=True)}; {self._has(least)}"
         if not np.isfinite(self.missed_share.low[most]):
             return f"{both}. This fit has no intervals, so the difference may be due to chance."
+        if by in self.undetermined and self.if_class_too is not None:
+            first, second = (f"{100 * self.if_class_too[j]:.0f}% where it is {self.groups[j]}" for j in (most, least))
+            return (
+                f"Not determined. {both}. This rests on class models that do not use the columns of the labelling. If "
+                f"the class depends on them too, the shares are {first} and {second}, and the labels do not show which "
+                "is right. If you know that the class does not depend on them, say so (classification_attributes)."
+            )
         if not np.nanmin(self.p_adjusted[places], initial=1.0) < SIGNIFICANT:
             return f"No clear difference between groups. {both}."
         return f"{both}."
@@ -216,6 +236,10 @@ def missed_positives(
     Audited rows count by their class. Intervals of numbers and shares are for the rows of the table: they are quantiles
     of draws from the uncertainty of the fit, and each draw also draws the class of each unlabelled row. Differences,
     ratios and p-values compare the labelling of groups, so they also include the chance of the labelling.
+
+    By default, a search and a stack also use class models without the propensity attributes. Such a model counts every
+    effect of these columns as one on the labelling. Two logistic models, of which the class model uses all columns, are
+    then fitted too, and a difference between groups counts only if it is also clear according to them.
 
     If both models are right, 95% intervals of the share without a label covered it in 91 to 99% of simulated groups
     (``python -m benchmarks groups``). They do not cover if an attribute that drives the labelling is missing from the
@@ -290,10 +314,15 @@ def missed_positives(
     read = reader.read(estimator, X, propensity, each_row=wanted)
     estimates, total = _estimates(read, rng, layout=layout, level=level)
     contrasts, p = _contrasts(read, rng, layout=layout, level=level)
-    informative = read.is_informative
+    alone, informative, class_too = p, read.is_informative, None
+    other = _read_with_class_on_all_columns(estimator, X, reader, sample_weight)
+    if other is not None:
+        class_too = _compared_shares(other)
+        p = _larger_p(contrasts["difference"].value, p, *_contrasts(other, rng, layout=layout, level=level))
     if not informative:
         estimates, total = ({name: _unknown(each) for name, each in found.items()} for found in (estimates, total))
         contrasts, p = {name: _unknown(each) for name, each in contrasts.items()}, np.full(p.size, np.nan)
+        alone = p
     return MissedPositives(
         by=layout.by,
         groups=layout.names,
@@ -306,9 +335,11 @@ def missed_positives(
         total={name: each.at(0) for name, each in total.items()},
         scores={} if read.data is None else _scores(estimator, X, read.data, reader, decision, propensity, level),
         reference=reference,
+        if_class_too=class_too,
+        undetermined=_undetermined(layout, holm(alone), holm(p)),
         level=level,
         informative=informative,
-        notes=_notes(estimator, read, groupings, layout, informative),
+        notes=_notes(estimator, read, groupings, layout, informative, is_checked=class_too is not None),
     )
 
 
@@ -417,6 +448,73 @@ def _unknown(found: GroupEstimates) -> GroupEstimates:
     return GroupEstimates(*(np.full(found.value.size, np.nan) for _ in range(3)))
 
 
+# --- the fit whose class model uses all columns
+
+
+def _read_with_class_on_all_columns(
+    estimator: Any, X: Any, reader: GroupReader, sample_weight: Any
+) -> ReadGroups | None:
+    """Return the sums of each group by two logistic models whose class model uses all columns.
+
+    None unless the fit itself has left the propensity attributes out of a class model. Such a class model counts every
+    effect of these columns as one on the labelling, and the labels hardly show whether that is right.
+    """
+    model, prepare = opened(estimator)
+    if not _leaves_attributes_out(model):
+        return None
+    known = [each for each in model.known or () if not isinstance(each, PseudoObservations)] or None
+    pair = SAREMClassifier(
+        propensity_attributes=model.fitted_pair_.e_columns.tolist(),
+        labelling=model.labelling,
+        known=known,
+        C=WEAK_PENALTY,
+        propensity_C=WEAK_PENALTY,
+        pos_label=model.pos_label,
+    )
+    rows, given = prepare(X), {} if reader.audit is None else {"audit": reader.audit}
+    try:
+        fitted = fit_quietly(pair, rows, reader.s, sample_weight=sample_weight, **given)
+        return reader.read(fitted, rows, None, each_row=False)
+    except (ValueError, np.linalg.LinAlgError):  # for example, columns with missing values, which a forest can read
+        return None
+
+
+def _leaves_attributes_out(model: Any) -> bool:
+    """Whether a search or a stack, and not its user, left the propensity attributes out of a class model."""
+    if not (isinstance(getattr(model, "attribute_sets", None), str) and model.fitted_pair_.e_columns.size):
+        return False
+    if hasattr(model, "members_"):
+        return any(
+            member.weight and member.attributes == SET_WITHOUT_PROPENSITY_ATTRIBUTES for member in model.members_
+        )
+    sets = [model.cv_results_["param_attributes"][each] for each in model.selection_.members]
+    return SET_WITHOUT_PROPENSITY_ATTRIBUTES in sets
+
+
+def _compared_shares(read: ReadGroups) -> Vector:
+    """Return the share of the positives of each group that have no label."""
+    with_label, without = read.totals.with_label, read.totals.without_label
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(without / (with_label + without))
+
+
+def _larger_p(difference: Vector, p: Vector, others: dict[str, GroupEstimates], p_other: Vector) -> Vector:
+    """Return the larger p-value of two fits; 1 if their differences have opposite signs."""
+    with np.errstate(invalid="ignore"):
+        opposite = difference * others["difference"].value < 0
+    return np.where(opposite & np.isfinite(p), 1.0, np.fmax(p, p_other))
+
+
+def _undetermined(layout: GroupLayout, alone: Vector, both: Vector) -> tuple[str, ...]:
+    """Return the columns whose groups differ by the p-values of the fit alone, but not by those of both fits."""
+    by = np.array(layout.by)
+
+    def differs(p: Vector, name: str) -> bool:
+        return bool(np.nanmin(p[by == name], initial=1.0) < SIGNIFICANT)
+
+    return tuple(name for name in dict.fromkeys(layout.by) if differs(alone, name) and not differs(both, name))
+
+
 # --- scores of the classifier
 
 
@@ -473,7 +571,13 @@ def _score(score: Any, s: Any, chosen: Any, **given: Any) -> tuple[float, float,
 
 
 def _notes(
-    estimator: Any, read: ReadGroups, groupings: list[Grouping], layout: GroupLayout, informative: bool
+    estimator: Any,
+    read: ReadGroups,
+    groupings: list[Grouping],
+    layout: GroupLayout,
+    informative: bool,
+    *,
+    is_checked: bool,
 ) -> tuple[str, ...]:
     if not informative:
         return (
@@ -515,6 +619,11 @@ def _notes(
         notes.append(
             f"The propensity model does not use {listed(unused)}. Groups that are labelled more rarely than the "
             "propensity attributes explain therefore count as groups with fewer positives."
+        )
+    if is_checked:
+        notes.append(
+            "The labels separate effects of the columns of the labelling on the class from effects on the labelling by "
+            "the form of the models alone. Audit some rows of each group before you act on a difference."
         )
     if read.draws is None:
         notes.append(

@@ -48,6 +48,7 @@ from scarless.models.messages import (
     message_about_form,
     message_about_higher,
     message_about_logistic,
+    message_about_ranking,
     message_about_rivals,
     message_about_swapped,
     misfits,
@@ -63,13 +64,14 @@ from scarless.models.messages import (
 from scarless.models.reading import Given, one_label, open_observed, with_observed
 from scarless.models.summary import attribute_names, pair_summary
 from scarless.numerics.arrays import ArrayLike, Columns, Integers, Matrix, Vector
-from scarless.numerics.scores import LikelihoodGap
+from scarless.numerics.scores import LikelihoodGap, RankingGap
 from scarless.numerics.uncertainty import Interval
 from scarless.outside.notices import ClassPriorWarning, warn_user
 from scarless.pair.constraints import check_known, labelling_of
-from scarless.pair.crossed import SLOPE_C
+from scarless.pair.crossed import SLOPE_C, CrossOptions
 from scarless.pair.fit import FitOptions, PairFit, fit_pair
 from scarless.pair.fitted import FittedPair, GroupSums, GroupTotals, LookModels, NoRowIntervals, StandardErrors
+from scarless.pair.folds import Fold
 from scarless.pair.form import SUSPICION_P_VALUE, FormTest, check_form, unnamed_driver
 from scarless.pair.inference import PairInference, pair_inference
 from scarless.pair.logistic import Training
@@ -85,7 +87,7 @@ from scarless.pair.optima import (
     warn_about_higher_optimum,
 )
 from scarless.pair.problem import PairProblem
-from scarless.pair.stack import MAX_COLUMNS_SEARCHED
+from scarless.pair.stack import MAX_COLUMNS_SEARCHED, gap_to_naive, held_out_gap_to_naive
 from scarless.pair.starts import is_paper_start_alone
 
 
@@ -677,7 +679,9 @@ class PairClassifier(PUClassifier):
         self.label_frequency_ = inference.labelled_positives / inference.positives
         self.class_prior_ = inference.positives / problem.weight
         if given.looks is not None:
-            self._store_looks(given, problem, fit, inference)
+            audited = self._runs_checks and bool(given.looks.n_audited)
+            gap = gap_to_naive(problem, fit.f, by_audits=True) if audited else None
+            self._store_looks(given, problem, fit, inference, gap)
             return
         warn_if_all_labelled(self)
         self._check_pair(problem, fit.f, fit.e)
@@ -704,27 +708,46 @@ class PairClassifier(PUClassifier):
         self._test_form(problem, beta_f, beta_e)
         self._warn_if_class_prior_is_uncertain()
 
-    def _store_looks(self, given: Given, problem: PairProblem, fit: PairFit, inference: PairInference) -> None:
-        """Store the estimates of a fit to looks, audits or known values, and emit the warnings of the fit."""
+    def _store_looks(
+        self, given: Given, problem: PairProblem, fit: PairFit, inference: PairInference, gap: RankingGap | None
+    ) -> None:
+        """Store the estimates of a fit to looks, audits or known values, and emit the warnings of the fit.
+
+        `gap` compares its ranking of audited rows with that of the naive model.
+        """
         looks = given.looks
         assert looks is not None
         self.n_looks_, self.n_audited_ = looks.n_looks, looks.n_audited
         self.false_positive_rate_ = rates_of_looks(problem.objective, inference.parameters, looks.kinds)
         self.label_frequencies_ = np.array([inference.label_frequency_of(int(kind)).value for kind in looks.kinds])
-        self._looks_warnings = tuple(self._messages_about_looks(given, problem, fit, inference))
+        ranking = message_about_ranking(gap, named=self.propensity_attributes is not None)
+        self._looks_warnings = (*self._messages_about_looks(given, problem, fit, inference), *ranking)
         if looks.n_looks == 1 and not looks.n_audited:
             warn_if_all_labelled(self)
         warn_if_all_positive(self.class_prior_, problem.labelled_share, type(self).__name__)
         for message in self._looks_warnings:
             warn_user(f"{type(self).__name__}: {message}", ClassPriorWarning)
 
-    def _store_recalibrated_looks(self, given: Given, problem: PairProblem, parameters: Vector) -> None:
-        """Store and check a recalibrated fit to looks. `parameters` are the estimates for `problem`."""
+    def _store_recalibrated_looks(
+        self, given: Given, problem: PairProblem, parameters: Vector, gap: RankingGap | None
+    ) -> None:
+        """Store and check a recalibrated fit to looks. `parameters` are the estimates for `problem`.
+
+        `gap` is that of `_gap_in_audits`.
+        """
         problem = problem._replace(C=SLOPE_C)
         top = fit_pair(problem, parameters, FitOptions(1e-10, 200))  # the checks need an exact optimum
         inference = pair_inference(problem, top.at(parameters))
         self._pair = replace(self.fitted_pair_, shares=inference)
-        self._store_looks(given, problem, top, inference)
+        self._store_looks(given, problem, top, inference, gap)
+
+    def _gap_in_audits(
+        self, u: Vector, training: Training, given: Given, folds: list[Fold], options: CrossOptions
+    ) -> RankingGap | None:
+        """Compare how out-of-fold logits `u` and the naive model rank audited rows; None if that cannot be compared."""
+        if given.looks is None or not given.looks.n_audited or not self._runs_checks or not training.is_numeric:
+            return None
+        return held_out_gap_to_naive(u, training, folds, options, audit=given.audit)
 
     def _messages_about_looks(
         self, given: Given, problem: PairProblem, fit: PairFit, inference: PairInference

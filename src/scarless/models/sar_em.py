@@ -25,6 +25,7 @@ from scarless.models.reading import Given, has_more_than_labels, read_rows, read
 from scarless.models.summary import crossed_summary
 from scarless.numerics.arrays import ArrayLike, Vector
 from scarless.numerics.linear import Design
+from scarless.numerics.scores import RankingGap
 from scarless.outside.progress import progress_bar
 from scarless.pair.constraints import check_known
 from scarless.pair.cross_fit import CrossFit, ProgressText
@@ -84,8 +85,9 @@ class SAREMClassifier(PairClassifier):
     propensity_attributes : column selector or "all", optional
         Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
         an encoded attribute selects all of its columns. None: the propensity is constant, as in `SCARClassifier()`.
-        "all": use every column. Choose this if you do not know what drives the labelling; the propensity is then much
-        less certain, and `SARStackingClassifier` usually predicts better. ``["all"]`` selects a column of that name.
+        "all": use every column, which needs several looks. If you do not know what drives the labelling and there is
+        one look, use `SARStackingClassifier` without names, with audits if possible. ``["all"]`` selects a column of
+        that name.
     classification_attributes : column selector, optional
         Columns that the class depends on, selected like `propensity_attributes`; all columns by default.
     labelling : Labelling, optional
@@ -381,12 +383,15 @@ class SAREMClassifier(PairClassifier):
                 report,
                 propensity_model=self.propensity_estimator if given.e_columns.size else None,
             )
+        gap = self._gap_in_audits(crossed.fit.u, training, given, folds, self._cross_options())
         if self.estimator is not None and crossed.learned is None and given.looks is None:
-            gap = partial(gap_to_logistic, crossed.fit.u, crossed.recalibration, *place)
-            self._warn_if_logistic_explains_more(gap, training)
-        self._store_crossed(crossed, training, given, problem)
+            compare = partial(gap_to_logistic, crossed.fit.u, crossed.recalibration, *place)
+            self._warn_if_logistic_explains_more(compare, training)
+        self._store_crossed(crossed, training, given, problem, gap)
 
-    def _store_crossed(self, crossed: Crossed, training: Training, given: Given, problem: PairProblem) -> None:
+    def _store_crossed(
+        self, crossed: Crossed, training: Training, given: Given, problem: PairProblem, gap: RankingGap | None
+    ) -> None:
         fit, recalibration, name = crossed.fit, crossed.recalibration, type(self).__name__
         self._store_folds(fit)
         warn_about_collapse(fit, name)
@@ -416,7 +421,7 @@ class SAREMClassifier(PairClassifier):
             self._warn_about_driver(training, [fit.u], fit.weight, given.e_columns)
         else:
             recalibrated, parameters = problem_on_table(crossed, training, problem)
-            self._store_recalibrated_looks(given, recalibrated, parameters)
+            self._store_recalibrated_looks(given, recalibrated, parameters, gap)
             warn_about_heavy_rows(float(recalibrated.totals.n_rows), recalibrated.weight, name, BY_MEAN)
         self._warn_if_class_prior_is_uncertain()
 

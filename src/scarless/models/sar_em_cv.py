@@ -82,9 +82,9 @@ class SAREMClassifierCV(PairClassifier):
     ----------
     propensity_attributes : column selector or "all", optional
         Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
-        an encoded attribute selects all of its columns. None: the propensity is constant. "all": use every column.
-        Choose this if you do not know what drives the labelling; the propensity is then much less certain, and
-        `SARStackingClassifier` usually predicts better.
+        an encoded attribute selects all of its columns. None: the propensity is constant. "all": use every column,
+        which needs several looks. If you do not know what drives the labelling and there is one look, use
+        `SARStackingClassifier` without names, with audits if possible.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns for the class model, each selected like `propensity_attributes`, or None for all columns. A dict
         gives the sets names. "auto": two sets, which are all columns, and all columns except the propensity attributes.

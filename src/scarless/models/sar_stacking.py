@@ -29,6 +29,7 @@ from scarless.models.messages import (
     warn_if_all_labelled,
     warn_if_all_positive,
     warn_if_members_rank_worse,
+    warn_if_perhaps_reversed,
 )
 from scarless.models.pair import PairClassifier
 from scarless.models.reading import Given, has_more_than_labels, read_table, without_columns
@@ -74,8 +75,8 @@ from scarless.pair.stack import (
     Member,
     cross_fit_member,
     find_columns,
-    gap_of_mean_to_naive,
     gap_to_logistic,
+    held_out_gap_to_naive,
     logistic_member,
     logistic_member_without_attributes,
     mean_logits,
@@ -132,9 +133,9 @@ class SARStackingClassifier(PairClassifier):
         Classifiers without it, and the forest, are fitted by `BalancedDraws`.
     propensity_attributes : column selector or "all", optional
         Columns that the propensity depends on: names, positions, slice, mask, callable or polars selector. The name of
-        an encoded attribute selects all of its columns. Use None or "all" if you do not know what drives the labelling.
-        Class prior and propensities are then less certain; `scarless.diagnostics.labelling_attributes` and an audit of
-        some unlabelled rows help.
+        an encoded attribute selects all of its columns. Use None if you do not know what drives the labelling. Class
+        prior and propensities are then less certain; an audit of about 150 random rows (`audit` of `fit`) helps most.
+        With one look, "all" is the same as None.
     attribute_sets : "auto", sequence or dict, default="auto"
         Sets of columns for the classifiers, each selected like `propensity_attributes`; each classifier is fitted on
         each set. "auto": two sets, which are all columns, and all columns except the propensity attributes. If the
@@ -302,9 +303,10 @@ class SARStackingClassifier(PairClassifier):
         if not more:
             given = given.of_one_label()
             _check_known_prior(check_known(self.known).shares, training)
-        # With one label for each row, a propensity model that uses every column could be swapped with the class model.
-        # Naming every column is therefore treated like naming none.
-        self._nameless = not given.e_columns.size or (not more and given.e_columns.size == self.n_features_in_)
+        # With one look, a propensity model that uses every column can be swapped with the class model, or with audits
+        # explain most of what the labels say about the class. Naming every column is therefore like naming none.
+        has_one_look = given.looks is None or given.looks.n_looks == 1
+        self._nameless = not given.e_columns.size or (has_one_look and given.e_columns.size == self.n_features_in_)
         named = np.arange(0) if self._nameless else given.e_columns
         estimators = self._suited(estimators, training)
         group = None if groups is None else check_groups(groups, X)
@@ -341,7 +343,7 @@ class SARStackingClassifier(PairClassifier):
         """Warn if the stack is worse than logistic models; `only_others`: no member is logistic."""
         training, folds, options = rows.training, rows.folds, self._options(rows, nameless=not stack.e_columns.size)
         if self._nameless and not stack.e_columns.size and training.is_numeric:
-            gap = gap_of_mean_to_naive(stack.members, training, folds, options)
+            gap = held_out_gap_to_naive(mean_logits(stack.members), training, folds, options)
             warn_if_members_rank_worse(gap, type(self).__name__)
         if only_others and stack.e_columns.size:
             place = (training, rows.with_propensity_columns(stack.e_columns), np.arange(self.n_features_in_))
@@ -599,11 +601,15 @@ class SARStackingClassifier(PairClassifier):
             warn_if_all_labelled(self)
             warn_if_all_positive(found.class_prior, problem.labelled_share, type(self).__name__)
             self._warn_if_known_values_disagree()
+            if not check_known(self.known).shares:
+                warn_if_perhaps_reversed(found.class_prior, problem.labelled_share, type(self).__name__)
         else:
             seen = dense(numeric_columns(training.X, source.e_columns))
-            table = np.column_stack([mean_logits(self.members_), seen])
-            engine = engine_of(table, **row_values(problem), w=rows.held)
-            self._store_recalibrated_looks(rows.given, on_rows(problem, engine, source.objective), source.parameters)
+            u, options = mean_logits(self.members_), self._options(rows, nameless=not e_columns.size)
+            engine = engine_of(np.column_stack([u, seen]), **row_values(problem), w=rows.held)
+            gap = self._gap_in_audits(u, training, rows.given, rows.folds, options)
+            recalibrated = on_rows(problem, engine, source.objective)
+            self._store_recalibrated_looks(rows.given, recalibrated, source.parameters, gap)
         self._warn_if_class_prior_is_uncertain()
 
     @property

@@ -85,8 +85,8 @@ class LogisticPropensity:
 
     def __init__(self, problem: PairProblem, *, held: bool = False) -> None:
         self.problem, self.held = problem, held
-        self.others = np.zeros(problem.n_parameters - problem.f.n_parameters)
-        self.v: Any = np.zeros(problem.engine.n_rows)
+        self.v: Any = None
+        self._take(np.zeros(problem.n_parameters - problem.f.n_parameters))
 
     @property
     def needs_scores(self) -> bool:
@@ -141,6 +141,7 @@ class LogisticPropensity:
         self._take(pair.in_table_units(found.parameters[2:]))
 
     def _take(self, others: Vector) -> None:
+        """Store the parameters, and the logits of all rows: a column for each kind of look, or one label's vector."""
         self.others = others
         objective = self.problem.objective
         beta = np.append(np.zeros(objective.f.n_parameters), others)

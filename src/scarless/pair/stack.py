@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, log_expit, logit
 from scipy.stats import spearmanr
@@ -80,6 +81,8 @@ _DIRECTION_TOL = 1e-5  # tolerance per row of the fits that are averaged
 # In large tables, rankings are compared on every k-th row. There are at least these numbers of rows, of labelled rows,
 # and of rows for each parameter, but no more rows are asked for than the last number.
 _ROWS_RANKED, _LABELS_RANKED, _ROWS_RANKED_PER_PARAMETER, _MOST_ROWS_RANKED = 10_000, 1_000, 100, 100_000
+# Fewest audited positives, and audited negatives, at which rankings of audited rows are compared.
+MIN_AUDITS_OF_EACH_CLASS = 5
 #: Inverse penalties of the logistic models that a user's classifier is compared with. By judgement.
 _CS_COMPARED = np.array([0.1, 1.0])
 #: A user's classifier and logistic models rank rows alike if the rank correlation is larger. By judgement.
@@ -235,28 +238,38 @@ def weighed(members: Sequence[Member]) -> list[Member]:
     return [replace(member, weight=float(each)) for member, each in zip(members, kept, strict=True)]
 
 
-def gap_of_mean_to_naive(
-    members: Sequence[Member], training: Training, folds: list[Fold], options: CrossOptions
-) -> RankingGap:
-    """Compare how well the mean of the members and the naive model rank held-out labels."""
+def held_out_gap_to_naive(
+    u: Vector,
+    training: Training,
+    folds: list[Fold],
+    options: CrossOptions,
+    *,
+    audit: NDArray[np.integer[Any]] | None = None,
+) -> RankingGap | None:
+    """Compare how well out-of-fold logits `u` and the naive model rank held-out labels.
+
+    With `audit`, they rank the classes of audited rows instead; the result is None if too few rows were audited.
+    """
     rows = _FoldedTraining.of(training, np.arange(training.X.shape[1]), folds)
     (naive,) = _linear_path(rows, 1.0, (1.0,), np.ones(training.X.shape[1]), options)
-    held = held_out(training.weight, folds)
-    kept = held > 0
-    return ranking_gap(mean_logits(members)[kept], naive.held_out[kept], training.s[kept], held[kept])
+    return _gap(u, naive.held_out, training.s, held_out(training.weight, folds), audit)
 
 
-def gap_to_naive(problem: PairProblem, beta_f: Vector, beta_e: Vector | None = None) -> RankingGap | None:
-    """Compare how well a fit and the naive model rank the training labels.
+def gap_to_naive(
+    problem: PairProblem, beta_f: Vector, beta_e: Vector | None = None, *, by_audits: bool = False
+) -> RankingGap | None:
+    """Compare how well a fit and the naive model rank the training labels or, `by_audits`, the classes of audited rows.
 
-    The result is None for rows that are neither in memory nor on a device, because reading them takes too long.
+    The result is None for rows that are neither in memory nor on a device, because reading them takes too long, and if
+    too few rows were audited.
 
     The naive model has the same penalty as the fit. The fit ranks rows by the class probability or, with `beta_e`, by
-    the product of class probability and propensity.
+    the product of class probability and propensity. The naive model of audited rows uses the columns of both models.
     """
     if not isinstance(problem.engine, InMemoryEngine | DeviceEngine):
         return None
-    seen = problem.f if beta_e is None else Design.of(np.union1d(problem.f.indices, problem.e.indices))
+    only_class = beta_e is None and not by_audits
+    seen = problem.f if only_class else Design.of(np.union1d(problem.f.indices, problem.e.indices))
     enough = max(
         _ROWS_RANKED,
         _ROWS_RANKED_PER_PARAMETER * seen.n_parameters,
@@ -264,10 +277,23 @@ def gap_to_naive(problem: PairProblem, beta_f: Vector, beta_e: Vector | None = N
     )
     part = problem.thinned(min(enough, _MOST_ROWS_RANKED))
     naive = fit_targets(part.engine.derive(as_targets), seen, C=part.C, tol=1e-6, max_iter=100).parameters
-    u, by_naive = part.engine.collect(block_logits, part.f, beta_f), part.engine.collect(block_logits, seen, naive)
+    ranked = problem.engine if by_audits else part.engine
+    u, by_naive = ranked.collect(block_logits, part.f, beta_f), ranked.collect(block_logits, seen, naive)
     if beta_e is not None:
-        u = log_expit(u) + log_expit(part.engine.collect(block_logits, part.e, beta_e))
-    return ranking_gap(u, by_naive, in_memory(part.engine, "s"), in_memory(part.engine, "w"))
+        u = log_expit(u) + log_expit(ranked.collect(block_logits, part.e, beta_e))
+    audit = in_memory(ranked, "audit") if by_audits else None
+    return _gap(u, by_naive, in_memory(ranked, "s"), in_memory(ranked, "w"), audit)
+
+
+def _gap(u: Vector, by_naive: Vector, s: Vector, w: Vector, audit: Any) -> RankingGap | None:
+    """Compare two rankings by the labels of rows with positive weight, or by the classes of those that were audited."""
+    counted, truth = w > 0, s
+    if audit is not None:
+        counted, truth = counted & (audit >= 0), (audit == 1).astype(np.float64)
+        n_positive, n = np.count_nonzero(truth[counted]), np.count_nonzero(counted)
+        if min(n_positive, n - n_positive) < MIN_AUDITS_OF_EACH_CLASS:
+            return None
+    return ranking_gap(u[counted], by_naive[counted], truth[counted], w[counted])
 
 
 def gap_to_logistic(

@@ -64,7 +64,8 @@ def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[s
     Returns
     -------
     frame, messages, questions
-        The questions are about columns that may be numbers, dates or text. These columns are not changed.
+        The questions are about columns that may be numbers, dates or text. Columns that may be dates or versions are
+        returned as categories, and the others are not changed.
     """
     changed: dict[str, Any] = {}
     messages, questions = [], []
@@ -77,6 +78,7 @@ def read_texts(X: Any, *, number: Any = (), text: Any = ()) -> tuple[Any, list[s
             dates = None if name in number else read_dates(cells)
             if dates is not None and dates.may_be_versions and not dates.stays_text:
                 questions.append(dates.question_of(str(name)))
+                changed[name] = _as_categories(X[name])  # for an overview; a fit does not begin with an open question
                 continue
             if dates is not None:
                 kept = None if dates.stays_text else dates.without_other_cells()
