@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from scarless import (
+    ClassPriorWarning,
     NaiveClassifier,
     PropensityWeightedClassifier,
     PublishedEMClassifier,
@@ -20,7 +21,7 @@ from scarless import (
     SCARClassifier,
 )
 from scarless.models import pair
-from scarless.pair import form
+from scarless.pair import form, optima
 
 MODELS = [
     SAREMClassifier(propensity_attributes=[2]),
@@ -54,6 +55,17 @@ def test_a_search_checks_only_the_model_that_it_keeps(pu, monkeypatch):
     assert search.best_estimator_.form_test_ is not None
     found = cross_validate(SAREMClassifier(propensity_attributes=[2]), pu.X, pu.s, cv=2, return_estimator=True)
     assert all(each.form_test_ is not None for each in found["estimator"])
+
+
+def test_a_wide_model_of_doubtful_form_warns_without_a_thorough_search(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = rng.random(2000) < 1 / (1 + np.exp(-3 * X[:, 0] * X[:, 1] - X[:, 2]))
+    s = (y & (rng.random(2000) < 1 / (1 + np.exp(-X[:, 3])))).astype(int)
+    monkeypatch.setattr(optima, "MAX_PARAMETERS_OF_TRIAL_FIT", 5)
+    monkeypatch.setattr(optima, "make_starts", lambda *given: pytest.fail("a thorough search was made"))
+    with pytest.warns(ClassPriorWarning, match="the labels contradict"):
+        SAREMClassifier(propensity_attributes=[3]).fit(X, s)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
