@@ -344,11 +344,10 @@ def test_a_table_with_only_leaking_columns_is_refused(treated):
 SEEN = ["age", "visits", "insurance", "smoker"]
 
 
-@pytest.mark.parametrize("model", ["logistic", "stack"])
-def test_rows_are_ranked_by_labels_if_the_models_may_be_swapped(patients, model, tmp_path):
-    """Class probabilities of swapped models rank unlabelled rows worse than chance: AUC .44, and .35 for the stack."""
+def test_rows_are_ranked_by_labels_if_the_models_may_be_swapped(patients):
+    """Class probabilities of swapped models rank unlabelled rows worse than chance: AUC .44."""
     table = patients[[*SEEN, "diagnosed"]][:500]
-    found = analyse(table, "diagnosed", propensity_attributes="all", model=model)
+    found = analyse(table, "diagnosed", propensity_attributes="all", model="logistic")
     assert found.may_be_swapped
     assert found.notes[:2] == [EITHER_WAY, BY_LABELS]
     ranked = found.ranked()

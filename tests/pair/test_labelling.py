@@ -22,6 +22,7 @@ DEFAULTS = {
     "shared": True,
     "false_positive_rate": 0.0,
     "audit_labels": "keep",
+    "heterogeneity": 0.0,
 }
 
 

@@ -220,7 +220,7 @@ class SARStackingClassifier(PairClassifier):
     >>> s = simulate_labels(y, LogisticSAR([2], [1.5]).propensity(X), random_state=1)
     >>> model = SARStackingClassifier(propensity_attributes=[2], random_state=0).fit(X, s)
     >>> print(f"positives: {y.mean():.1f} true, {model.class_prior_:.1f} estimated, {s.mean():.2f} labelled")
-    positives: 0.5 true, 0.5 estimated, 0.24 labelled
+    positives: 0.5 true, 0.6 estimated, 0.24 labelled
     """
 
     def __init__(

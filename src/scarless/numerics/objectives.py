@@ -430,6 +430,11 @@ class LogisticPair:
         """Return the logarithm of one minus the propensity."""
         return -softplus(v)
 
+    @property
+    def at_nodes(self) -> "list[tuple[float, float, LogisticPair]]":
+        """Return weight, shift and likelihood of the only node: without looks, rows have no random shift."""
+        return [(1.0, 0.0, self)]
+
     def logit_values(self, X: Any, beta: Vector) -> list[Vector]:
         """Return the values of both logits."""
         return list(self._logits(X, beta)[2:])
