@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 from tests.analysis.conftest import make_patients
 
-from scarless import SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
+from scarless import ClassPrior, SAREMClassifier, SAREMClassifierCV, SARStackingClassifier
 from scarless.analysis import ColumnRoles, analyse, choice
 from scarless.analysis.choice import ModelChoice, choose_model, choose_model_of_files, make_estimator
 from scarless.analysis.settings import Settings
@@ -174,3 +174,11 @@ def test_the_command_prints_the_line(table, tmp_path, monkeypatch, capsys):
     assert line.startswith("Model: a stack of logistic models (")
     assert line.endswith(". Effects and reasons come from logistic models fitted beside it.")
     assert f"{line}</p>" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_stack_uses_a_known_prevalence_of_rows_with_one_label(table):
+    told = analyse(table, "diagnosed", known=[ClassPrior(0.3, 0.01)], **NAMED)
+    facts = told.summary()
+    assert told.choice.model == "stack"
+    assert facts["class_prior"] == pytest.approx(0.3, abs=0.03)
+    assert facts["missing_positives"] == pytest.approx(facts["class_prior"] * facts["rows"] - facts["labelled"])

@@ -45,6 +45,7 @@ from scarless.diagnostics import yield_curve
 from scarless.diagnostics.audits.changes import AuditChanges
 from scarless.diagnostics.fit.subject import Subject
 from scarless.models import NaiveClassifier
+from scarless.models.inspection import LooksSummary
 from scarless.models.messages import AUDITS_DIFFER, PROBABLY_SWAPPED
 from scarless.models.summary import remark_on_heterogeneity
 from scarless.outside.files import write_whole
@@ -203,13 +204,17 @@ class Analysis:
 
         With false positives, labelled positives are counted by their posteriors. Rows are counted by their weights.
         """
-        subject, facts = self.subject, self.subject.looks
-        assert facts is not None
+        subject = self.subject
         missing = float(subject.inner.class_prior_) * float(subject.weight.sum()) - subject.labelled_positives
         found: dict[str, Any] = {"missing_positives": max(missing, 0.0)}
         if self.label.audit is not None:
             checked = self.label.audit[self.label.audited]
             found["audits"] = {"rows": int(checked.size), "positive": int(checked.sum())}
+        return found if subject.looks is None else found | self._of_looks(subject.looks)
+
+    def _of_looks(self, facts: LooksSummary) -> dict[str, Any]:
+        """Return the entries about looks, their differences between rows, and false positives."""
+        subject, found = self.subject, dict[str, Any]()
         if self.settings.looks:
             found["looks"] = [
                 {
