@@ -117,7 +117,7 @@ class Inspection:
         for part, drivers in zip(("model 1", "model 2"), self.parts, strict=True):
             lines += [
                 f"  {part}: {_short(driver.name)} (log-odds {driver.effect:+.2f} per standard deviation, "
-                f"p {_p(driver.p_value)}{'; perhaps also in the other model' if driver.is_elsewhere else ''})"
+                f"p {_p(driver.p_value)})"
                 for driver in drivers[:8]
             ]
         return [*lines, self.verdict]
