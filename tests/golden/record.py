@@ -20,6 +20,11 @@ def versions() -> dict[str, str]:
     return {"machine": platform.machine()} | {package: version(package) for package in PACKAGES}
 
 
+def made_here() -> bool:
+    """Return whether the stored answers were made with these versions on this kind of machine."""
+    return bool(json.loads(NUMBERS.read_text())["versions"] == versions())
+
+
 def main(names: list[str]) -> None:
     """Write the answers of the named fits, or of all; the answers of other fits stay as they are stored."""
     stored = json.loads(NUMBERS.read_text()) if NUMBERS.exists() and names else {"answers": {}}

@@ -318,6 +318,7 @@ def test_logistic_regression_cv_may_be_a_classifier(pu):
     # LogisticRegressionCV is a subclass of LogisticRegression without warm_start.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about defaults of scikit-learn
+        warnings.filterwarnings("ignore", ".*began to memorise labels", UserWarning)  # with some versions
         plain = PublishedEMClassifier(LogisticRegressionCV(Cs=2, cv=2), tol=1e-2, slope_tol=1e-2).fit(pu.X, pu.s)
         crossed = SAREMClassifier(LogisticRegressionCV(Cs=2, cv=2), cv=2, tol=1e-2).fit(pu.X, pu.s)
         assert negative_weight_problem(LogisticRegressionCV()) is not None
